@@ -1,0 +1,109 @@
+/*
+ * How a cell ended, in words. A model that reads "stopped" without the fate of the variables
+ * defines everything again, or relies on what is gone; so each line says both.
+ */
+#include "digest/outcome.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "digest/figure.h"
+
+enum { WORD_CHARS_MAX = 200 };
+
+/* A word of the keeper's or an id: cut, and harmless on one line. */
+static void put_word(struct buf *out, const char *word)
+{
+	size_t len = strlen(word);
+
+	text_escape(out, word, text_prefix(word, len, WORD_CHARS_MAX), false, false);
+}
+
+/* `what`, then the reason in parentheses. */
+static void put_reason(struct buf *out, const char *what, const char *reason)
+{
+	buf_append_string(out, what);
+	if (!reason || !*reason)
+		return;
+	buf_append_string(out, " (");
+	put_word(out, reason);
+	buf_append_char(out, ')');
+}
+
+static void put_timeout(struct buf *out, const struct json *cell, const struct json *finished)
+{
+	double limit = json_get_double(cell, "timeout", 0);
+	int64_t duration_us = json_get_int(finished, "duration_us", 0);
+
+	buf_append_string(out, "timed out: the cell was stopped at its time limit");
+	if (limit > 0) {
+		buf_append_string(out, " of ");
+		figure_seconds(out, limit);
+	} else if (duration_us > 0) {
+		buf_append_string(out, ", after ");
+		figure_seconds(out, (double)(duration_us / 1000) / 1000);
+	}
+}
+
+static void put_state(struct buf *out, const char *state, const char *recovers_to)
+{
+	if (strcmp(state, "kept") == 0) {
+		buf_append_string(out, "variables are kept");
+	} else if (strcmp(state, "recovered") == 0) {
+		buf_append_string(out, "variables are as they were just ");
+		buf_append_string(out, recovers_to ? "after cell " : "before this cell");
+		if (recovers_to)
+			put_word(out, recovers_to);
+	} else if (strcmp(state, "reset") == 0) {
+		buf_append_string(out, "variables are lost: the session starts empty");
+	} else if (strcmp(state, "gone") == 0) {
+		buf_append_string(out, "variables are lost: the session has ended");
+	} else {
+		buf_append_string(out, "state of the variables: ");
+		put_word(out, state);
+	}
+}
+
+/* What happened; false when it goes without saying. */
+static bool put_event(struct buf *out, const char *status, const struct json *cell,
+		      const struct json *finished)
+{
+	const char *reason = json_get_string(finished, "reason");
+
+	if (strcmp(status, "ok") == 0 || strcmp(status, "error") == 0)
+		return false;
+	if (strcmp(status, "timeout") == 0)
+		put_timeout(out, cell, finished);
+	else if (strcmp(status, "interrupted") == 0)
+		put_reason(out, "interrupted: the cell was stopped", reason);
+	else if (strcmp(status, "died") == 0)
+		put_reason(out, "died: the interpreter ended", reason);
+	else if (strcmp(status, "cancelled") == 0)
+		put_reason(out, "cancelled: the cell did not run", reason);
+	else
+		put_reason(out, status, reason);
+	return true;
+}
+
+void outcome_line(struct buf *out, const struct json *cell, const struct json *finished)
+{
+	const char *status = json_get_string(finished, "status");
+	const char *state = json_get_string(finished, "state");
+	cleanup_buf struct buf line = BUF_INIT;
+	bool said;
+	bool kept;
+
+	if (!status)
+		return;
+	said = put_event(&line, status, cell, finished);
+	kept = state && strcmp(state, "kept") == 0;
+	/* A cell that did not run changes nothing, and that variables are kept is news only after a
+	 * stop. */
+	if (state && !(kept && (!said || strcmp(status, "cancelled") == 0))) {
+		if (said)
+			buf_append_string(&line, "; ");
+		put_state(&line, state, json_get_string(finished, "recovers_to"));
+	}
+	if (line.len > 0)
+		buf_printf(out, "[%s]", buf_bytes(&line));
+}

@@ -1,0 +1,18 @@
+/*
+ * The line about how a cell ended, when it is not the usual way.
+ */
+#ifndef FH_DIGEST_OUTCOME_H
+#define FH_DIGEST_OUTCOME_H
+
+#include "base/buf.h"
+#include "base/json.h"
+
+/*
+ * Appends a line in brackets, without LF, or nothing: for `finished` being NULL, and for status
+ * `ok` and `error` while the variables are kept. `cell` and `finished` are bodies of these events,
+ * from which `timeout`, `status`, `reason`, `state`, `recovers_to` and `duration_us` are used
+ * (doc/protocol.md).
+ */
+void outcome_line(struct buf *out, const struct json *cell, const struct json *finished);
+
+#endif
