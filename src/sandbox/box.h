@@ -1,0 +1,96 @@
+/*
+ * The box: seven namespaces, a root of its own, and a C init as PID 1.
+ *
+ * box_start() compiles the policy to a plan (every string and every byte that the child needs,
+ * laid out before clone3), clones PID 1 into new user, mount, pid, net, ipc, uts and cgroup
+ * namespaces, and waits for its "ready". Between clone3 and "ready" the child makes only raw
+ * system calls: no malloc, no stdio, no locks. The parent opens the seven namespace descriptors
+ * while PID 1 is still dumpable, because after box_seal() nobody can (setns by pidfd and
+ * /proc/PID/ns are refused then), and a later guest has to enter too.
+ *
+ * Inside: / is a read-only tmpfs with /usr (and the links /bin, /lib ...), a few files of /etc
+ * made or bound read-only, the policy's `read` paths, the workspace at /workspace and /mnt/data,
+ * private /tmp, /dev (null zero full random urandom tty, own devpts and shm), and a /proc with
+ * sys, irq, bus, fs, acpi, scsi read-only and sysrq-trigger, kcore, keys, timer_list and the
+ * like hidden. The caller's uid is uid 1000 ("user") inside. No capability, no_new_privs.
+ * max_*_namespaces is 0 inside, so nothing can be nested. With PDEATHSIG and end-of-file on its
+ * socket, PID 1 dies with its keeper, and the kernel then kills everything in the box.
+ *
+ * Tier none: the same init without any namespace, as subreaper; it runs what it is told and
+ * kills what descends from it.
+ *
+ * PID 1 (init.c) speaks fixed-size messages on a SEQPACKET socket, see init.h. Pids are those of
+ * the box's own pid namespace.
+ */
+#ifndef FH_SANDBOX_BOX_H
+#define FH_SANDBOX_BOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "sandbox/policy.h"
+
+enum { BOX_NAMESPACES = 7 };
+
+struct box; /* opaque; one per session */
+
+/* Builds the box. `tier` is what the caller asks for: TIER_NONE, or TIER_PARTIAL; below the
+ * policy's floor it is refused, so whoever wants TIER_NONE lowers the floor by name. ERR_SANDBOX
+ * when the kernel refuses: the text names the step, the reason and the cure. Blocks for about 2 ms.
+ * The box dies with the calling thread, not only with the process (PR_SET_PDEATHSIG). */
+struct box *box_start(const struct policy *policy, enum tier tier, struct err *err);
+
+/* Kills PID 1 and with it everything inside, waits until it is reaped, closes all. NULL is fine. */
+void box_free(struct box *box);
+
+enum tier box_tier(const struct box *box);
+
+/* The layers that hold, for the `session` event: an array of {"layer":"mount
+ * namespace","holds":true,...}, and for each missing one `effect` and `cure`. The caller owns
+ * it. */
+struct json *box_layers(const struct box *box);
+
+/* PID 1: its pidfd (readable at its death), host pid, and the keeper's end of the socket
+ * (readable when a report waits). Borrowed. */
+int box_pidfd(const struct box *box);
+pid_t box_pid(const struct box *box);
+int box_socket(const struct box *box);
+
+/* Descriptors of the namespaces in the order setns(2) must take them: user first, then mnt, pid,
+ * net, ipc, uts, cgroup. Borrowed; NULL in tier none. */
+const int *box_namespaces(const struct box *box);
+
+/* Path of the workspace as the guest sees it: "/workspace", in tier none the host path.
+ * Borrowed. */
+const char *box_workspace(const struct box *box);
+
+/* Makes PID 1 non-dumpable: to be called after the first guest is in and before it runs foreign
+ * code. */
+int box_seal(struct box *box, struct err *err);
+
+/* Starts a program inside as a child of PID 1 (a cold guest, any other engine): fds[i] becomes
+ * descriptor i (-1: /dev/null), at most 15 of them, all others are closed; rlimits of the policy
+ * apply; argv[0] is the path; new session; working directory = workspace; all signals unblocked and
+ * default. *pid is its pid inside. When execve fails, its errno comes back here. */
+int box_exec(struct box *box, const char *const *argv, const char *const *envp, const int *fds,
+	     size_t fd_count, pid_t *pid, struct err *err);
+
+/* Sends a signal to the process group `pgid` (above 1) inside. ESRCH is no error. */
+int box_signal(struct box *box, pid_t pgid, int signal, struct err *err);
+
+/* Stops and kills everything inside but PID 1 and the `keep_count` pids in `keep` (at most 256),
+ * repeating until none is left (bounded: 2 s, then ERR_TIMEOUT), and reaps it. *killed counts them
+ * (NULL: not wanted). What is kept may be stopped for that time and is continued. Reports of deaths
+ * met meanwhile are kept for box_next_exit(). In tier none it reaches what descends from the init.
+ */
+int box_kill_others(struct box *box, const pid_t *keep, size_t keep_count, unsigned *killed,
+		    struct err *err);
+
+/* The next reaped child of PID 1 without blocking: 1 and *pid, *status (as waitpid), 0 none, -1
+ * PID 1 is gone. */
+int box_next_exit(struct box *box, pid_t *pid, int *status, struct err *err);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * Probes: what this kernel allows, found by doing it in a child that is thrown away.
+ */
+#ifndef FH_SANDBOX_PROBE_H
+#define FH_SANDBOX_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct probe {
+	const char *name; /* "user namespace", "mount namespace with own root", "/proc in a pid
+			     namespace" ... */
+	bool holds;
+	char detail[160];   /* why not, with the errno's text */
+	const char *effect; /* what is lost without it; constant */
+	const char *cure;   /* what to do about it; constant */
+};
+
+enum { PROBES_MAX = 24 };
+
+/* Runs all probes; fills at most PROBES_MAX. Returns how many. */
+size_t probe_run(struct probe probes[static PROBES_MAX]);
+
+#endif

@@ -1,0 +1,190 @@
+/*
+ * Causes are found by looking when something has failed, never before: a sysctl that forbids user
+ * namespaces is read only to name it in the cure. The clone3 call says "no" for seven namespaces at
+ * once, so report_refusal() asks again for each.
+ */
+#include "sandbox/report.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "sandbox/kernel.h"
+
+const struct report_layer REPORT_LAYER[LAYER_COUNT] = {
+	[LAYER_USER] = {"user namespace", "code has the rights and the groups of your account",
+			"allow unprivileged user namespaces", TIER_PARTIAL},
+	[LAYER_MOUNT] = {"mount namespace with own root",
+			 "code reads and writes all files of your account",
+			 "allow unprivileged user namespaces", TIER_PARTIAL},
+	[LAYER_PID] = {"pid namespace with own /proc",
+		       "code sees and signals your other processes, and what "
+		       "it starts can outlive the session",
+		       "use a host or container that allows to mount "
+		       "/proc",
+		       TIER_PARTIAL},
+	[LAYER_NETWORK] = {"network namespace", "code reaches the network and every local service",
+			   "allow unprivileged user namespaces", TIER_PARTIAL},
+	[LAYER_IPC] = {"ipc namespace",
+		       "shared memory and queues of others are reachable and are left behind",
+		       "allow unprivileged user namespaces", TIER_PARTIAL},
+	[LAYER_UTS] = {"uts namespace", "code learns the name of the machine",
+		       "allow unprivileged user namespaces", TIER_PARTIAL},
+	[LAYER_CGROUP] = {"cgroup namespace", "code learns its place among the machine's services",
+			  "allow unprivileged user namespaces", TIER_PARTIAL},
+	[LAYER_PRIVILEGES] = {"no capabilities, no new privileges",
+			      "setuid programs such as sudo work", "start without --tier none",
+			      TIER_PARTIAL},
+	[LAYER_NESTING] = {"no nested namespaces",
+			   "code reaches parts of the kernel that only a namespace's "
+			   "owner can",
+			   "start without --tier none", TIER_PARTIAL},
+	[LAYER_LIMITS] = {"limits on processes, files and file size",
+			  "code can use up what your account has", "set them in the policy",
+			  TIER_NONE},
+	[LAYER_LANDLOCK] = {"Landlock", "the mounts are the only wall round the files",
+			    "none in this version", TIER_FULL},
+	[LAYER_SECCOMP] = {"system call filter",
+			   "code can use every system call of an ordinary process",
+			   "none in this version", TIER_FULL},
+	[LAYER_MEMORY] = {"memory limit", "code can use up the memory of the machine",
+			  "start Fumehood in a group with a limit: systemd-run --user --scope -p "
+			  "MemoryMax=4G",
+			  TIER_FULL},
+	[LAYER_OWN_UID] = {"uid of its own",
+			   "the host uid behind the session is root's: what root may read "
+			   "and is made visible can be read",
+			   "start Fumehood as an ordinary user", TIER_FULL},
+};
+
+struct json *report_layers(enum tier tier, uid_t uid)
+{
+	struct json *array = json_new_array();
+
+	for (int i = 0; i < LAYER_COUNT; i++) {
+		const struct report_layer *layer = &REPORT_LAYER[i];
+		bool holds = tier >= layer->from;
+		struct json *object;
+
+		/* Missing only where the host uid is root's. */
+		if (i == LAYER_OWN_UID && uid != 0)
+			continue;
+		object = json_new_object();
+		json_set_string(object, "layer", layer->name);
+		json_set(object, "holds", json_new_bool(holds));
+		if (!holds) {
+			json_set_string(object, "effect", layer->effect);
+			json_set_string(object, "cure", layer->cure);
+		}
+		json_push(array, object);
+	}
+	return array;
+}
+
+static bool reads(const char *path, char expected)
+{
+	cleanup_buf struct buf text = BUF_INIT;
+
+	return file_read(AT_FDCWD, path, 64, &text, NULL) == 0 && buf_bytes(&text)[0] == expected;
+}
+
+static const char *user_cure(int sys)
+{
+	if (sys == ENOSPC || sys == EUSERS)
+		return "raise it with \"sysctl user.max_user_namespaces=10000\"";
+	if (sys == ENOSYS || sys == EINVAL)
+		return "it needs Linux 5.6 with user namespaces, and a container that lets clone3 "
+		       "through";
+	if (reads("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", '1'))
+		return "allow it with \"sysctl kernel.apparmor_restrict_unprivileged_userns=0\"";
+	if (reads("/proc/sys/kernel/unprivileged_userns_clone", '1'))
+		return "a container or a chroot forbids it: allow user namespaces there";
+	return "enable it with \"sysctl kernel.unprivileged_userns_clone=1\" (in a container: "
+	       "allow user "
+	       "namespaces)";
+}
+
+const char *report_namespace_cure(uint64_t flag, int sys)
+{
+	if (flag == CLONE_NEWUSER || sys == ENOSYS || sys == EPERM)
+		return user_cure(sys);
+	if (sys == ENOSPC)
+		return "raise its limit under /proc/sys/user";
+	return "it needs a kernel with that namespace";
+}
+
+const char *report_cure(const struct step *step, int sys)
+{
+	if (sys == ENOSYS)
+		return "it needs Linux 5.6, and a container that lets the mount calls through";
+	switch ((int)step->kind) {
+	case STEP_ID_MAPS:
+	case STEP_LOOPBACK:
+	case STEP_PROPAGATION:
+	case STEP_ROOT:
+		return user_cure(sys == EACCES ? EPERM : sys);
+	case STEP_MOUNT:
+		if (strcmp(step->source, "proc") == 0)
+			return "a container with a masked /proc forbids it: start that with "
+			       "--security-opt systempaths=unconfined";
+		return user_cure(sys);
+	case STEP_PIVOT:
+		return "the root must not be an initramfs";
+	case STEP_BIND:
+		if (sys == ELOOP)
+			return "a symlink came into its place meanwhile";
+		return "make sure that it is there and that you may enter it";
+	default:
+		return "this kernel or container does not allow it";
+	}
+}
+
+static int fill(struct err *err, const char *what, int sys, const char *cure)
+{
+	err_set(err, ERR_SANDBOX, "sandbox: %.100s: %s; %s, or run with --tier none", what,
+		strerror(sys), cure);
+	if (err)
+		err->sys = sys;
+	return -1;
+}
+
+int report_failure(const struct plan *plan, size_t step, int sys, struct err *err)
+{
+	if (step >= plan->count)
+		return fill(err, "init", sys, "this kernel or container does not allow it");
+	return fill(err, plan->steps[step].what, sys, report_cure(&plan->steps[step], sys));
+}
+
+/* The errno with which clone3 refuses these flags, 0 when it grants them. */
+static int refusal(uint64_t flags)
+{
+	struct clone_args args = {.flags = flags | CLONE_NEWUSER};
+	int pid = kernel_clone3(&args);
+
+	if (pid == 0)
+		kernel_exit(0);
+	if (pid < 0)
+		return errno;
+	waitpid(pid, NULL, __WALL);
+	return 0;
+}
+
+int report_refusal(uint64_t namespaces, int sys, struct err *err)
+{
+	static const enum report_layer_id layers[PLAN_NAMESPACES] = {
+		LAYER_USER, LAYER_MOUNT, LAYER_PID,   LAYER_NETWORK,
+		LAYER_IPC,  LAYER_UTS,   LAYER_CGROUP};
+
+	for (size_t i = 0; i < PLAN_NAMESPACES; i++) {
+		uint64_t flag = PLAN_NAMESPACE[i].flag;
+		int refused = namespaces & flag ? refusal(flag) : 0;
+
+		if (refused)
+			return fill(err, REPORT_LAYER[layers[i]].name, refused,
+				    report_namespace_cure(flag, refused));
+	}
+	return fill(err, "a new process", sys, "try again when the machine has room for it");
+}

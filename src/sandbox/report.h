@@ -1,0 +1,58 @@
+/*
+ * Report: what holds, what does not, what follows from it, and what to do about it; for people.
+ */
+#ifndef FH_SANDBOX_REPORT_H
+#define FH_SANDBOX_REPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "sandbox/plan.h"
+
+enum report_layer_id {
+	LAYER_USER,
+	LAYER_MOUNT,
+	LAYER_PID,
+	LAYER_NETWORK,
+	LAYER_IPC,
+	LAYER_UTS,
+	LAYER_CGROUP,
+	LAYER_PRIVILEGES,
+	LAYER_NESTING,
+	LAYER_LIMITS,
+	LAYER_LANDLOCK,
+	LAYER_SECCOMP,
+	LAYER_MEMORY,
+	LAYER_OWN_UID,
+	LAYER_COUNT
+};
+
+struct report_layer {
+	const char *name;
+	const char *effect; /* what is lost without it */
+	const char *cure;
+	enum tier from; /* the lowest tier in which it holds */
+};
+
+extern const struct report_layer REPORT_LAYER[LAYER_COUNT];
+
+/* An array for the `session` event: each layer with `holds`, and `effect` and `cure` when it does
+ * not. The caller owns it. */
+struct json *report_layers(enum tier tier, uid_t uid);
+
+/* Fills *err (ERR_SANDBOX) for a step of the plan that failed with errno `sys`. Returns -1. */
+int report_failure(const struct plan *plan, size_t step, int sys, struct err *err);
+
+/* Fills *err (ERR_SANDBOX) for a clone3 that failed with `sys`, after finding out by trying which
+ * of the namespaces it was. Returns -1. */
+int report_refusal(uint64_t namespaces, int sys, struct err *err);
+
+/* What to do about a failed step of this kind; constant text. */
+const char *report_cure(const struct step *step, int sys);
+
+/* What to do about a namespace that clone3 refuses; constant text. */
+const char *report_namespace_cure(uint64_t flag, int sys);
+
+#endif
