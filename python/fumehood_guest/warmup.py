@@ -1,0 +1,71 @@
+"""Things that cost tens of milliseconds the first time, done once in the zygote.
+
+Run through the guest's own shell, with streams and messages cut off, so that exactly the paths of a
+real cell are warm. Afterwards nothing of it may be left: no variables, no loop, no count.
+"""
+__builtins__ = dict(__builtins__)
+
+import gc
+import io
+import sys
+
+from fumehood_guest import asyncio_support, display, traceback_text, wire
+
+CELLS = (
+    ("", "1/0"),
+    ("", "import asyncio\nawait asyncio.sleep(0)"),
+    ("", "x = [1, 2.5, 'text']\nx"),
+    ("pandas", "import pandas as pd\n"
+               "frame = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})\n"
+               "str(frame.describe())\nframe"),
+    ("matplotlib.pyplot", "import io, matplotlib.pyplot as plt\nfigure = plt.figure()\n"
+                          "plt.plot([1, 2])\nplt.title('x')\n"
+                          "figure.savefig(io.BytesIO(), format='png', bbox_inches='tight')\n"
+                          "plt.close('all')"),
+)
+
+
+def run(guest):
+    """Runs the warm-up cells. Whatever fails is only colder."""
+    shell = guest.shell
+    names = set(shell.ns)
+    streams = sys.stdout, sys.stderr
+    sys.stdout = sys.stderr = io.StringIO()
+    try:
+        for module, code in CELLS:
+            if module and module not in sys.modules:
+                continue
+            try:
+                shell.run(code)
+            except BaseException as error:
+                wire.to_json(traceback_text.describe(error))
+        asyncio_support.shared.run(display.formatter[0], shell)
+    finally:
+        sys.stdout, sys.stderr = streams
+        reset(guest, names)
+
+
+def reset(guest, names):
+    shell, loop = guest.shell, guest.loops.loop
+    if loop is not None and not loop.is_closed():
+        loop.close()
+    guest.loops.loop = None
+    for name in set(shell.ns) - names:
+        del shell.ns[name]
+    del shell.inputs[1:]
+    shell.outputs.clear()
+    shell.count = 0
+    shell.renew_namespace()
+    if shell.ipython is not None:
+        del shell.ipython.ip.history_manager.input_hist_raw[1:]
+    fonts = getattr(sys.modules.get("matplotlib.font_manager"), "_get_font", None)
+    if hasattr(fonts, "cache_clear"):
+        fonts.cache_clear()  # matplotlib does so in each child: open files must not be shared
+    linecache = sys.modules["linecache"]
+    for name in [name for name in linecache.cache if name.startswith(traceback_text.CELL)]:
+        del linecache.cache[name]
+    for name in ("last_type", "last_value", "last_traceback"):
+        if hasattr(sys, name):
+            delattr(sys, name)
+    gc.collect()
+    gc.freeze()  # what is here is shared by all guests: the collector must not touch its pages

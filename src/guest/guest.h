@@ -1,0 +1,115 @@
+/*
+ * What the files of the extension `_guest` share. The extension is the part of a guest that cannot
+ * be written in Python: entering the box, messages with descriptors, the interrupt word, and the
+ * order of the two output streams. It is built once, against the limited API of CPython 3.9, and
+ * loaded by every Python.
+ *
+ * The functions here need no GIL unless they take or return Python objects. They return 0 or
+ * -errno, so that they can run between fork and exec; module.c turns that into exceptions.
+ *
+ * State: a process is one guest (or one zygote), the limited API of 3.9 gives methods of types no
+ * way to their module, and signal and fork paths cannot take arguments. So each file that needs it
+ * keeps one static struct, said at its place.
+ */
+#ifndef FH_GUEST_GUEST_H
+#define FH_GUEST_GUEST_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "protocol.h"
+
+/* ---- channel.c: SEQPACKET messages ---- */
+
+enum { CHANNEL_FDS_MAX = 16 };
+
+struct channel_message {
+	struct guest_header header;
+	PyObject *body;            /* bytes; owned */
+	int fds[CHANNEL_FDS_MAX];  /* owned; the descriptor of a body is already closed */
+	size_t fd_count;
+};
+
+/* Sends one message; a body above GUEST_INLINE_BYTES_MAX goes as a sealed memfd (then `fds` must
+ * be empty). Blocks without the GIL, runs signal handlers on EINTR. -1 with an exception set. */
+int channel_send(int sock, struct guest_header header, const char *body, size_t len, const int *fds,
+		 size_t fd_count);
+
+/* Receives one message, blocking in the same way. 1: *message is filled, 0: end of file, -1:
+ * exception. */
+int channel_receive(int sock, struct channel_message *message);
+
+/* A pidfd of the calling process, CLOEXEC; -errno. */
+int channel_own_pidfd(void);
+
+/* ---- word.c: the interrupt word ---- */
+
+/* Maps the memfd read-only and closes the descriptor. */
+int word_map(int fd);
+/* The number of the cell to interrupt; 0 without a word. */
+uint32_t word_value(void);
+/* True when the last SIGINT was sent by this process itself (os.kill, raise_signal). */
+int word_own_signal(void);
+/* Puts a handler before the one that Python has installed for SIGINT, which notes who sent it. */
+int word_watch_signal(void);
+
+/* ---- order.c: the two pipes ---- */
+
+enum { GUEST_CONTROL_FD = 3 }; /* the control socket of a guest, by the protocol */
+
+/* Keeps private copies of descriptors 1 and 2, at numbers that programs do not use by chance. */
+int order_open(void);
+/* Puts descriptors 1 and 2 back where a cell has closed or redirected them. *restored counts. */
+int order_restore(int *restored);
+/* Waits until the reader has emptied both pipes, 5 ms at most. True at once when they are empty. */
+int order_settled(void);
+void order_settle(void);
+
+/* ---- stream.c: the types behind sys.stdout and sys.stderr ---- */
+
+/* Adds the types Raw and Text to the module. -1 with an exception set. */
+int stream_add_types(PyObject *module);
+/* set_fast(stream or None): that stream's writes pass straight through. */
+PyObject *stream_set_fast(PyObject *module, PyObject *stream);
+/* set_hook(callable): called as hook(stream, text) for writes to any other. */
+PyObject *stream_set_hook(PyObject *module, PyObject *hook);
+
+/* ---- lockdown.c: what a guest gives up ---- */
+
+struct lockdown_limits {
+	uint64_t processes_max, files_max, file_bytes_max; /* 0: leave */
+};
+
+/* Each returns -errno, and names what failed in *step (a constant). */
+int lockdown_user(const char **step);
+int lockdown_privileges(const char **step);
+int lockdown_limits(const struct lockdown_limits *limits, const char **step);
+/* Registers the calling thread's rseq area again; a copy made by vfork and fork has lost it. */
+void lockdown_rseq(void);
+
+/* ---- enter.c: from the zygote into a box ---- */
+
+struct enter_request {
+	int fds[ZYGOTE_FDS];
+	struct lockdown_limits limits;
+	const char *workspace;
+	int plain; /* fork where vfork would do */
+};
+
+struct enter_result {
+	const char *step; /* what failed; a constant */
+	int error;        /* errno of it */
+};
+
+/*
+ * Returns 0 in the new guest (locked down, descriptors 0 to 3 in place, in the workspace), 1 in the
+ * zygote, -1 in the zygote with *result filled. The GIL is held throughout and Python's fork hooks
+ * have run.
+ */
+int enter_box(const struct enter_request *request, struct enter_result *result);
+
+#endif
