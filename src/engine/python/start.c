@@ -1,0 +1,279 @@
+/*
+ * Getting a guest: warm, from the zygote, or cold, started by the box's init.
+ *
+ * The guest's end of every descriptor exists only in the guest: ours are closed right after the hand-over, so that
+ * an end of file means what it says. The pid comes from the pidfd that the guest sends (it can only name a process of its
+ * own namespace), never from its words.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/socket.h"
+#include "engine/python/internal.h"
+
+enum { START_TIMEOUT_WARM_MS = 20 * 1000, START_TIMEOUT_COLD_MS = 120 * 1000 };
+enum { PIPE_BYTES = 256 << 10 };
+
+/* The descriptors of a guest while they are still ours. */
+struct guest_ends {
+	int control, out, err;
+};
+
+static void guest_ends_release(struct guest_ends *ends)
+{
+	if (ends->control >= 0)
+		close(ends->control);
+	if (ends->out >= 0)
+		close(ends->out);
+	if (ends->err >= 0)
+		close(ends->err);
+}
+
+static int pipe_open(struct python_pipe *ours, int *theirs, struct err *err)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return err_sys(err, "pipe");
+	ours->fd = ends[0];
+	ours->decoder = (struct text_decoder)TEXT_DECODER_INIT;
+	*theirs = ends[1];
+	/* Per-user limit: with hundreds of sessions the default size has to do. */
+	(void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES);
+	if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
+		return err_sys(err, "pipe");
+	return 0;
+}
+
+static int descriptors_open(struct python *python, struct guest_ends *ends, struct err *err)
+{
+	int pair[2];
+
+	if (pipe_open(&python->pipes[0], &ends->out, err) != 0 ||
+	    pipe_open(&python->pipes[1], &ends->err, err) != 0)
+		return -1;
+	if (socket_pair(SOCK_SEQPACKET, pair, err) != 0)
+		return -1;
+	python->control = pair[0];
+	ends->control = pair[1];
+	if (fcntl(pair[0], F_SETFL, O_NONBLOCK) != 0)
+		return err_sys(err, "socketpair");
+	return 0;
+}
+
+static int enter_send(struct python *python, const struct guest_ends *ends, struct err *err)
+{
+	const struct policy *policy = python->params.policy;
+	struct zygote_enter enter = {
+		.header = {.type = ZYGOTE_ENTER},
+		.processes_max = policy->processes_max,
+		.files_max = policy->files_max,
+		.file_bytes_max = policy->file_bytes_max,
+	};
+	int fds[ZYGOTE_FDS] = {
+		[ZYGOTE_FD_CONTROL] = ends->control,
+		[ZYGOTE_FD_STDOUT] = ends->out,
+		[ZYGOTE_FD_STDERR] = ends->err,
+		[ZYGOTE_FD_WORD] = python->word_fd,
+	};
+	const int *namespaces = box_namespaces(python->params.box);
+
+	snprintf(enter.workspace, sizeof(enter.workspace), "%s", box_workspace(python->params.box));
+	memcpy(fds + ZYGOTE_FD_NAMESPACE, namespaces, BOX_NAMESPACES * sizeof(*fds));
+	if (socket_send(python->params.pool_fd, &enter, sizeof(enter), fds, ZYGOTE_FDS) != 0)
+		return err_sys(err, "asking the pool for a guest");
+	return 0;
+}
+
+/* Asks the zygote; a pool that has died meanwhile is replaced once. */
+static int start_warm(struct python *python, const struct guest_ends *ends, struct err *err)
+{
+	if (python->params.pool_fd >= 0 && enter_send(python, ends, NULL) == 0)
+		goto asked;
+	python_unwatch(python, WATCH_POOL);
+	if (python->params.pool_fd >= 0)
+		close(python->params.pool_fd);
+	python->params.pool_fd = python->params.pool_connect(python->params.data, err);
+	if (python->params.pool_fd < 0)
+		return -1;
+	if (enter_send(python, ends, err) != 0)
+		return -1;
+asked:
+	if (!python->watchers[WATCH_POOL])
+		return python_watch(python, WATCH_POOL, python->params.pool_fd, err);
+	return 0;
+}
+
+static int start_cold(struct python *python, const struct guest_ends *ends, struct err *err)
+{
+	const char *argv[] = {python->params.python, "-I", "-X", "utf8", "-u", python->params.cold_script,
+			      NULL};
+	static const char *const envp[] = {
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
+		"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", NULL};
+	int fds[] = {-1, ends->out, ends->err, ends->control, python->word_fd};
+	pid_t pid;
+
+	return box_exec(python->params.box, argv, envp, fds, sizeof(fds) / sizeof(*fds), &pid, err);
+}
+
+static int start(struct python *python, struct err *err)
+{
+	struct guest_ends ends = {.control = -1, .out = -1, .err = -1};
+	bool warm = python->params.pool_connect != NULL;
+	int status = -1;
+
+	if (descriptors_open(python, &ends, err) == 0)
+		status = warm ? start_warm(python, &ends, err) : start_cold(python, &ends, err);
+	guest_ends_release(&ends);
+	if (status == 0)
+		status = python_watch(python, WATCH_CONTROL, python->control, err);
+	if (status != 0) {
+		python_close_guest(python);
+		return -1;
+	}
+	python->state = PYTHON_STARTING;
+	python_arm_timer(python, warm ? START_TIMEOUT_WARM_MS : START_TIMEOUT_COLD_MS);
+	return 0;
+}
+
+int python_start(struct engine *engine, struct err *err)
+{
+	struct python *python = (struct python *)engine;
+
+	if (python->state != PYTHON_OFF)
+		return err_set(err, ERR_BUSY, "the interpreter is running already");
+	python->kill_asked = false;
+	python->retried = false;
+	python->cell = 0;
+	*python->word = 0;
+	return start(python, err);
+}
+
+/* Reads "Pid:" and the last number of "NSpid:" of a pidfd. */
+static int pidfd_pids(int pidfd, pid_t *host, pid_t *inside, struct err *err)
+{
+	char path[64], text[1024];
+	const char *line, *last;
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(err, "reading %s", path);
+	got = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	line = strstr(text, "\nPid:");
+	*host = line ? (pid_t)strtol(line + 5, NULL, 10) : -1;
+	line = strstr(text, "\nNSpid:");
+	if (!line || *host <= 0)
+		return err_set(err, ERR_ENGINE, "the guest sent something that is no pidfd of a living process");
+	line += strlen("\nNSpid:");
+	*inside = 0;
+	for (;;) {
+		char *end;
+		long pid = strtol(line, &end, 10);
+
+		if (end == line)
+			break;
+		*inside = (pid_t)pid;
+		last = strchr(line, '\n');
+		line = end;
+		if (last && line >= last)
+			break;
+	}
+	return *inside > 0 ? 0 : err_set(err, ERR_ENGINE, "the guest's pidfd names no process of the box");
+}
+
+/* Takes what the hello brought: the pidfd, and the words in *json. */
+static int hello_take(struct python *python, struct json **json, struct err *err)
+{
+	struct channel_message *message = &python->message;
+
+	*json = json_parse(message->body, message->body_len, &JSON_LIMITS, err);
+	if (!*json)
+		return err_wrap(err, "the guest's hello");
+	if (json_get_int(*json, "protocol", 0) != GUEST_PROTOCOL)
+		return err_set(err, ERR_ENGINE, "the guest speaks another protocol; stop the pool "
+			       "(fumehood pool stop) and try again");
+	if (message->fd < 0)
+		return err_set(err, ERR_ENGINE, "the guest sent no pidfd");
+	if (pidfd_pids(message->fd, &python->host_pid, &python->pid, err) != 0)
+		return -1;
+	python->pidfd = fd_take(&message->fd);
+	if (clock_getcpuclockid(python->host_pid, &python->clock) != 0)
+		return err_set(err, ERR_ENGINE, "the guest ended while it started");
+	return 0;
+}
+
+void python_hello(struct python *python)
+{
+	struct err err = ERR_INIT;
+	cleanup_json struct json *hello = NULL;
+
+	if (hello_take(python, &hello, &err) != 0 ||
+	    python_watch(python, WATCH_PIDFD, python->pidfd, &err) != 0 ||
+	    python_watch(python, WATCH_OUT, python->pipes[0].fd, &err) != 0 ||
+	    python_watch(python, WATCH_ERR, python->pipes[1].fd, &err) != 0 ||
+	    (!python->sealed && box_seal(python->params.box, &err) != 0)) {
+		python_start_failed(python, &err);
+		return;
+	}
+	python->sealed = true;
+	uv_timer_stop(python->timer);
+	python->state = PYTHON_IDLE;
+	python->rss_peak = 0;
+	python->engine.events->ready(python->engine.data, hello);
+}
+
+/*
+ * ZYGOTE_REFUSED or ZYGOTE_FAILED in the zygote's own words. True when the zygote died over the request
+ * (errno EAGAIN): asking again, with new descriptors, can help.
+ */
+static bool refusal_read(struct err *err, const char *body, size_t len)
+{
+	cleanup_json struct json *json = json_parse(body, len, &JSON_LIMITS, NULL);
+	const char *message = json_get_string(json, "message");
+
+	err_set(err, ERR_ENGINE, "no interpreter could be started: %s", message ? message : "no reason was given");
+	return json_get_int(json, "errno", 0) == EAGAIN;
+}
+
+void python_pool_ready(struct python *python)
+{
+	struct err err = ERR_INIT;
+	enum channel_outcome outcome = channel_receive(python->params.pool_fd, &python->message);
+
+	if (outcome == CHANNEL_EMPTY)
+		return;
+	if (outcome == CHANNEL_END) { /* guests outlive their pool; the next start connects anew */
+		python_unwatch(python, WATCH_POOL);
+		close(python->params.pool_fd);
+		python->params.pool_fd = -1;
+		if (python->state != PYTHON_STARTING)
+			return;
+		err_set(&err, ERR_ENGINE, "the pool ended while it was asked for a guest; try again");
+		python_start_failed(python, &err);
+		return;
+	}
+	if (outcome != CHANNEL_MESSAGE || python->state != PYTHON_STARTING)
+		return;
+	if (python->message.header.type != ZYGOTE_REFUSED && python->message.header.type != ZYGOTE_FAILED)
+		return;
+	if (refusal_read(&err, python->message.body, python->message.body_len) && !python->retried) {
+		python->retried = true;
+		python_close_guest(python);
+		if (start(python, &err) == 0)
+			return;
+	}
+	python_start_failed(python, &err);
+}

@@ -1,0 +1,59 @@
+/*
+ * The pool, as a keeper sees it: a connection that yields guests.
+ *
+ * One pool process per Python environment owns the zygote (zygote.c) and, later, spare sessions. It
+ * listens on pool-<16 hex of the environment>.sock in the runtime directory, is started on demand
+ * under the lock pool-<16 hex>.lock, and ends when no keeper has asked for 10 minutes. Its death
+ * harms no session: guests live on; the next request starts a new pool.
+ *
+ * Messages are those of guest/protocol.h, passed on to the zygote with their descriptors. On
+ * connecting, the pool sends ZYGOTE_READY (or ZYGOTE_FAILED) once, as soon as the zygote has said
+ * it. Each ZYGOTE_ENTER is then answered by one ZYGOTE_ENTERED or ZYGOTE_REFUSED, in the order in
+ * which a connection gave them. A refusal whose "step" is "pool" is the pool's own; with "errno"
+ * EAGAIN (a zygote that died, too many orders, the pool's end) the same order can succeed on the
+ * next try, by a new connection if this one has ended. It must then come with new pipes and a new
+ * control socket, since nobody can say whether the first one has been carried out in part.
+ *
+ * A connection may be kept and used again, but it does not keep the pool alive: the end of file on
+ * it means "connect again".
+ */
+#ifndef FH_POOL_POOL_H
+#define FH_POOL_POOL_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+/*
+ * Connects to the pool of the Python at `python` (absolute path of an executable), starting it if
+ * there is none. Returns a SEQPACKET descriptor owned by the caller. Does not wait for the zygote.
+ */
+int pool_connect(const char *python, struct err *err);
+
+/* Waits for the ZYGOTE_READY message. The caller owns the JSON. ERR_ENGINE with the zygote's own
+ * words (also its stderr's tail) when it failed; ERR_TIMEOUT after `timeout_ms`. */
+struct json *pool_environment(int fd, int timeout_ms, struct err *err);
+
+/* The Python that is used when none is chosen: $FUMEHOOD_PYTHON, else the default environment
+ * (paths_data()/venv/bin/python) if it exists, else python3 on PATH, else /usr/bin/python3; made
+ * absolute and, for version manager shims, resolved to what they run. What was chosen and does not
+ * work is an error; the next one is not tried. The caller owns the result. */
+char *pool_default_python(struct err *err);
+
+/* Makes a given name absolute: a path to an executable, a venv (or conda) directory, or a name on
+ * PATH. Names of the same environment give the same path. May run a version manager's shim, which
+ * takes 10 s at most. The caller owns the result. */
+char *pool_resolve_python(const char *name, struct err *err);
+
+/* The pools that run now: an array of {"python":..,"pid":..,"guests":n,"idle_s":n,"state":..,
+ * "zygote":pid or 0,"waiting":n}: guests given so far, seconds since the last order, orders that wait;
+ * state is "cold", "starting", "waiting" (for its next start), "ready", "failed" or "ending". The
+ * caller owns it. */
+struct json *pool_list(struct err *err);
+
+/* Ends the pool of `python` (NULL: all) and waits for the end, at most 6 s each. *stopped counts.
+ * Guests that it gave live on. */
+int pool_stop(const char *python, unsigned *stopped, struct err *err);
+
+#endif
