@@ -1,0 +1,140 @@
+/* session.json: defaults, every key, and the words for what is wrong. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "keeper/config.h"
+
+struct folder {
+	char path[64];
+	int fd;
+};
+
+static int folder_make(void **state)
+{
+	static struct folder folder;
+
+	folder = (struct folder){.path = "/tmp/config_test_XXXXXX", .fd = -1};
+	if (!mkdtemp(folder.path))
+		return -1;
+	folder.fd = open(folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	*state = &folder;
+	return folder.fd < 0 ? -1 : 0;
+}
+
+static int folder_remove(void **state)
+{
+	const struct folder *folder = *state;
+
+	close(folder->fd);
+	return file_remove_tree(AT_FDCWD, folder->path, NULL);
+}
+
+static int read_text(const struct folder *folder, const char *text, struct config *config, struct err *err)
+{
+	assert_int_equal(file_replace(folder->fd, "session.json", text, strlen(text), 0600, NULL), 0);
+	return config_read(folder->fd, config, err);
+}
+
+#define HEAD "{\"format\":1,\"id\":\"abc\",\"python\":\"/usr/bin/python3\",\"workspace\":{\"path\":\"/w\"}"
+
+static void defaults(void **state)
+{
+	struct config config;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(read_text(*state, HEAD "}", &config, &err), 0);
+	assert_string_equal(config.id, "abc");
+	assert_null(config.name);
+	assert_int_equal(config.tier, TIER_PARTIAL);
+	assert_int_equal(config.workspace_mode, WORKSPACE_RW);
+	assert_false(config.ends_with_client);
+	assert_true(config.limits.wall_s == 300.0);
+	assert_int_equal(config.limits.output_bytes, 64 << 20);
+	assert_int_equal(config.limits.record_bytes, 4LL << 30);
+	config_release(&config);
+}
+
+static void every_key(void **state)
+{
+	struct config config;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(read_text(*state,
+				   "{\"format\":1,\"id\":\"abc\",\"name\":\"n m\",\"created\":\"2026-11-29T00:00:00Z\","
+				   "\"engine\":\"python\",\"python\":\"/p\",\"tier\":\"none\",\"ends_with_client\":true,"
+				   "\"workspace\":{\"path_base64\":\"L3f/Cg==\",\"mode\":\"ro\",\"private\":true},"
+				   "\"limits\":{\"wall_s\":1.5,\"output_bytes\":7,\"queue\":3,\"processes\":9},"
+				   "\"notebook\":{\"metadata\":{\"a\":1}}}",
+				   &config, &err), 0);
+	assert_string_equal(config.name, "n m");
+	assert_string_equal(config.workspace, "/w\xff\n"); /* any bytes but NUL */
+	assert_int_equal(config.workspace_mode, WORKSPACE_RO);
+	assert_true(config.workspace_private && config.ends_with_client);
+	assert_int_equal(config.tier, TIER_NONE);
+	assert_true(config.limits.wall_s == 1.5);
+	assert_int_equal(config.limits.output_bytes, 7);
+	assert_int_equal(config.limits.queue, 3);
+	assert_int_equal(config.limits.processes, 9);
+	assert_int_equal(json_get_int(json_get(config.notebook, "metadata"), "a", 0), 1);
+	config_release(&config);
+}
+
+struct bad {
+	const char *text;
+	const char *words;
+};
+
+static const struct bad BAD[] = {
+	{"", "session.json"},
+	{"[]", "object"},
+	{"{}", "id"},
+	{HEAD ",\"colour\":1}", "colour"},
+	{HEAD ",\"limits\":{\"wall_s\":0}}", "wall_s"},
+	{HEAD ",\"limits\":{\"wall\":1}}", "wall"},
+	{HEAD ",\"limits\":{\"queue\":-1}}", "queue"},
+	{HEAD ",\"limits\":{\"queue\":\"4\"}}", "queue"},
+	{HEAD ",\"limits\":[]}", "limits"},
+	{HEAD ",\"tier\":\"half\"}", "tier"},
+	{HEAD ",\"ends_with_client\":\"yes\"}", "ends_with_client"},
+	{HEAD ",\"engine\":\"ruby\"}", "engine"},
+	{"{\"format\":2}", "format"},
+	{"{\"format\":1,\"id\":\"../x\"}", "id"},
+	{"{\"format\":1,\"id\":\"a\",\"python\":\"/p\"}", "workspace"},
+	{"{\"format\":1,\"id\":\"a\",\"python\":\"p\",\"workspace\":{\"path\":\"/w\"}}", "python"},
+	{"{\"format\":1,\"id\":\"a\",\"workspace\":{\"path\":\"w\"}}", "path"},
+	{"{\"format\":1,\"id\":\"a\",\"workspace\":{\"path\":\"/w\\u0000x\"}}", "path"},
+	{"{\"format\":1,\"id\":\"a\",\"workspace\":{\"path\":\"/w\",\"mode\":\"rwx\"}}", "mode"},
+};
+
+static void wrong_values(void **state)
+{
+	for (size_t i = 0; i < sizeof(BAD) / sizeof(*BAD); i++) {
+		struct config config;
+		struct err err = ERR_INIT;
+
+		if (read_text(*state, BAD[i].text, &config, &err) == 0)
+			fail_msg("taken: %s", BAD[i].text);
+		if (!strstr(err.text, BAD[i].words))
+			fail_msg("%s: \"%s\" does not say \"%s\"", BAD[i].text, err.text, BAD[i].words);
+		config_release(&config);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults),
+		cmocka_unit_test(every_key),
+		cmocka_unit_test(wrong_values),
+	};
+
+	return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}

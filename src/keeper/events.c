@@ -1,0 +1,450 @@
+/*
+ * What engine and record tell the session: each becomes events of the journal, a move of the state, or both.
+ *
+ * Everything that comes from the engine comes from a guest, so it is given a known form here: unknown members
+ * are left out, missing ones get a default, and every byte counts against the cell's limits.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "keeper/session.h"
+
+/* --- events of the engine ------------------------------------------------------------------------ */
+
+/* The cell that output belongs to: the named one, else the last. */
+static struct cell *cell_of(struct session *session, uint32_t number)
+{
+	struct cell *cell = cells_at(session->cells, number);
+
+	return cell ? cell : cells_at(session->cells, cells_count(session->cells));
+}
+
+/* How many of `len` bytes the cell may still put out. */
+static size_t output_allowance(struct session *session, struct cell *cell, size_t len)
+{
+	bool running = cell == session->running;
+	uint64_t limit = running ? session->config.limits.output_bytes : session->config.limits.background_bytes;
+	uint64_t *used = running ? &cell->output_bytes : &cell->background_bytes;
+	size_t room = *used >= limit ? 0 : limit - *used < len ? (size_t)(limit - *used) : len;
+
+	*used += room;
+	return room;
+}
+
+/* Counts what is past the limit; says so once a cell and limit. `truncated` tells the sum later. */
+static void drop_output(struct session *session, struct cell *cell, bool is_stderr, size_t bytes)
+{
+	enum drop drop = cell == session->running ? DROP_OUTPUT : DROP_BACKGROUND;
+	const struct limits *limits = &session->config.limits;
+	uint64_t limit = drop == DROP_OUTPUT ? limits->output_bytes : limits->background_bytes;
+	cleanup_free char *message = NULL;
+	struct json *body;
+
+	cell->dropped[drop][is_stderr] += bytes;
+	if (cell->warned[drop])
+		return;
+	cell->warned[drop] = true;
+	message = mem_format("the cell has put out %llu bytes%s, its limit (%s); what follows is dropped",
+			     (unsigned long long)limit, drop == DROP_OUTPUT ? "" : " after its end",
+			     session_drop_name(drop));
+	body = json_new_object();
+	json_set_string(body, "code", session_drop_name(drop));
+	json_set_string(body, "message", message);
+	record_body(session->record, EVENT_WARNING, cell->id, body);
+}
+
+static void on_stream(void *data, uint32_t number, bool is_stderr, bool background, const char *text, size_t len)
+{
+	struct session *session = data;
+	struct cell *cell = cell_of(session, number);
+	size_t room;
+
+	if (!cell)
+		return;
+	room = output_allowance(session, cell, len);
+	while (room < len && room > 0 && ((unsigned char)text[room] & 0xc0) == 0x80)
+		room--;
+	if (room > 0)
+		record_stream(session->record, cell->id, is_stderr, background, text, room);
+	if (room < len)
+		drop_output(session, cell, is_stderr, len - room);
+}
+
+/* Length of all strings in a value: what it costs to keep. */
+static size_t value_bytes(const struct json *value);
+
+static int add_bytes(const char *key, size_t key_len, struct json *value, void *data)
+{
+	(void)key;
+	*(size_t *)data += key_len + value_bytes(value);
+	return 0;
+}
+
+static size_t value_bytes(const struct json *value)
+{
+	size_t len = 0;
+
+	if (json_type_of(value) == JSON_STRING) {
+		json_string(value, &len);
+	} else if (json_type_of(value) == JSON_OBJECT) {
+		json_each(value, add_bytes, &len);
+	} else if (json_type_of(value) == JSON_ARRAY) {
+		for (size_t i = 0; i < json_length(value); i++)
+			len += value_bytes(json_at(value, i)) + 1;
+	}
+	return len + 8;
+}
+
+static void copy_member(struct json *to, const struct json *from, const char *key, enum json_type type)
+{
+	struct json *value = json_get(from, key);
+
+	if (json_type_of(value) == type)
+		json_set(to, key, json_keep(value));
+}
+
+static struct json *display_body(const struct json *from, bool is_result)
+{
+	struct json *body = json_new_object();
+
+	json_set(body, "data", json_new_object());
+	json_set(body, "metadata", json_new_object());
+	copy_member(body, from, "data", JSON_OBJECT);
+	copy_member(body, from, "metadata", JSON_OBJECT);
+	if (is_result)
+		json_set_int(body, "execution_count", json_get_int(from, "execution_count", 0));
+	else
+		copy_member(body, from, "display_id", JSON_STRING);
+	return body;
+}
+
+static struct json *error_body(const struct json *from)
+{
+	struct json *body = json_new_object();
+	struct json *lines = json_new_array();
+	const struct json *given = json_get(from, "traceback");
+
+	json_set_string(body, "ename", "Error");
+	json_set_string(body, "evalue", "");
+	copy_member(body, from, "ename", JSON_STRING);
+	copy_member(body, from, "evalue", JSON_STRING);
+	for (size_t i = 0; i < json_length(given); i++)
+		if (json_type_of(json_at(given, i)) == JSON_STRING)
+			json_push(lines, json_keep(json_at(given, i)));
+	json_set(body, "traceback", lines);
+	return body;
+}
+
+static void on_output(void *data, uint32_t number, enum engine_output kind, struct json *from)
+{
+	static const enum event_type types[] = {
+		[ENGINE_DISPLAY] = EVENT_DISPLAY,
+		[ENGINE_UPDATE_DISPLAY] = EVENT_UPDATE_DISPLAY,
+		[ENGINE_RESULT] = EVENT_RESULT,
+		[ENGINE_ERROR] = EVENT_ERROR,
+	};
+	struct session *session = data;
+	struct cell *cell = cell_of(session, number);
+	size_t bytes = value_bytes(from);
+
+	if (cell && output_allowance(session, cell, bytes) == bytes) {
+		record_body(session->record, types[kind], cell->id,
+			    kind == ENGINE_ERROR ? error_body(from) : display_body(from, kind == ENGINE_RESULT));
+	} else if (cell) {
+		drop_output(session, cell, false, bytes);
+	}
+	json_free(from);
+}
+
+static void on_clear(void *data, uint32_t number, bool wait)
+{
+	struct session *session = data;
+	struct cell *cell = cell_of(session, number);
+	struct json *body = json_new_object();
+
+	json_set(body, "wait", json_new_bool(wait));
+	if (cell)
+		record_body(session->record, EVENT_CLEAR, cell->id, body);
+	else
+		json_free(body);
+}
+
+static void on_input_request(void *data, uint32_t number, const char *prompt, size_t len, bool password)
+{
+	struct session *session = data;
+	struct cell *cell = session->running;
+	struct json *body;
+
+	if (!cell || cell->number != number)
+		return;
+	cell->asking = true;
+	cell->asking_password = password;
+	body = json_new_object();
+	json_set(body, "prompt", json_new_string(prompt, len));
+	json_set(body, "password", json_new_bool(password));
+	record_body(session->record, EVENT_INPUT_REQUEST, cell->id, body);
+	if (session->draining)
+		(void)session_input(session, NULL, 0, NULL);
+}
+
+static void on_warning(void *data, uint32_t number, const char *code, const char *message)
+{
+	struct session *session = data;
+	struct cell *cell = cell_of(session, number);
+	struct json *body = json_new_object();
+
+	json_set_string(body, "code", code);
+	json_set_string(body, "message", message);
+	record_body(session->record, EVENT_WARNING, cell ? cell->id : NULL, body);
+}
+
+static void on_done(void *data, uint32_t number, enum engine_end end, int64_t execution_count)
+{
+	static const char *const statuses[] = {
+		[ENGINE_CELL_OK] = "ok",
+		[ENGINE_CELL_ERROR] = "error",
+		[ENGINE_CELL_INTERRUPTED] = "interrupted",
+	};
+	struct session *session = data;
+	struct cell *cell = session->running;
+
+	assert(cell && cell->number == number);
+	session_move(session, SESSION_DONE);
+	session_finish(session, cell, cell->state == CELL_RUNNING ? statuses[end] : "timeout",
+		       cell->state == CELL_RUNNING ? NULL : "wall_s", "kept", execution_count);
+	session_next(session);
+}
+
+static void on_died(void *data, const struct engine_death *death)
+{
+	struct session *session = data;
+	struct cell *cell = session->running;
+	const char *reason = session->kill_reason ? session->kill_reason : death->reason;
+	bool timed_out = session->kill_reason && strcmp(session->kill_reason, "timeout") == 0;
+	bool stopping = session->state == SESSION_STOPPING;
+	const char *state = stopping ? "gone" : "reset";
+
+	if (cell) {
+		session_finish(session, cell, timed_out ? "timeout" : "died", timed_out ? "wall_s" : reason, state, 0);
+	} else if (!session->kill_reason) {
+		struct json *body = json_new_object();
+
+		json_set_string(body, "reason", reason);
+		json_set_string(body, "state", state);
+		record_body(session->record, EVENT_DIED, NULL, body);
+	}
+	session_say_truncated(session);
+	session->restart_reason = session->kill_reason && !timed_out ? session->kill_reason : "died";
+	session->kill_reason = NULL;
+	session_move(session, SESSION_DIED);
+	if (stopping)
+		session_stop(session, session->stop_reason);
+	else
+		session_later(session);
+}
+
+static struct json *session_body(const struct session *session)
+{
+	struct json *body = json_new_object();
+
+	json_set_int(body, "format", EVENT_FORMAT);
+	json_set_string(body, "id", session->config.id);
+	json_set(body, "name", session->config.name
+				       ? json_new_string(session->config.name, strlen(session->config.name))
+				       : NULL);
+	json_set_string(body, "engine", "python");
+	json_set_string(body, "tier", tier_name(box_tier(session->box)));
+	json_set(body, "layers", box_layers(session->box));
+	json_set(body, "limits", limits_json(&session->config.limits));
+	json_set(body, "versions", session_versions(session));
+	json_set(body, "language_info", json_keep(json_get(session->hello, "language_info")));
+	json_set(body, "workspace",
+		 json_new_string(session->config.workspace, strlen(session->config.workspace)));
+	if (session->config.notebook)
+		json_set(body, "notebook", json_keep(session->config.notebook));
+	return body;
+}
+
+/* Greets the clients: from now on they are read from. */
+static void session_open(struct session *session)
+{
+	cleanup_json struct json *hello = json_new_object();
+	cleanup_buf struct buf line = BUF_INIT;
+
+	json_set_string(hello, "type", "hello");
+	json_set_int(hello, "protocol", 1);
+	json_set_string(hello, "session", session->config.id);
+	json_set(hello, "name", session->config.name
+					? json_new_string(session->config.name, strlen(session->config.name))
+					: NULL);
+	json_set_string(hello, "engine", "python");
+	json_set_string(hello, "tier", tier_name(box_tier(session->box)));
+	json_set_string(hello, "state", session_state_name(session));
+	json_set_int(hello, "last_seq", (int64_t)journal_seq(record_journal(session->record)));
+	json_set_int(hello, "pid", uv_os_getpid());
+	json_write(&line, hello);
+	buf_append_char(&line, '\n');
+	server_open(session->server, buf_bytes(&line), line.len);
+	session->opened = true;
+}
+
+/* The journal's first line, or what is to be said when there is one already. */
+static int session_begin(struct session *session, struct err *err)
+{
+	struct event event = EVENT_INIT;
+
+	if (journal_seq(record_journal(session->record)) > 0) {
+		session_reopen(session);
+		return 0;
+	}
+	event.type = EVENT_SESSION;
+	event.body = session_body(session);
+	return record_append(session->record, &event, err);
+}
+
+/* The session can't start. */
+static void give_up(struct session *session, const struct err *err)
+{
+	server_refuse(session->server, err);
+	session_stop(session, "failed");
+}
+
+static void on_ready(void *data, const struct json *hello)
+{
+	struct session *session = data;
+
+	json_free(session->hello);
+	session->hello = json_copy(hello);
+	session_move(session, SESSION_READY);
+	if (session->state == SESSION_STOPPING) {
+		session_stop(session, session->stop_reason);
+		return;
+	}
+	if (!session->opened) {
+		struct err err = ERR_INIT;
+
+		if (session_begin(session, &err) != 0) {
+			give_up(session, &err);
+			return;
+		}
+		session_open(session);
+	} else {
+		struct json *body = json_new_object();
+
+		json_set_string(body, "state", "reset");
+		json_set_string(body, "reason", session->restart_reason ? session->restart_reason : "died");
+		record_body(session->record, EVENT_RESTARTED, NULL, body);
+	}
+	session_answer(&session->restart_waiters, NULL);
+	session_next(session);
+}
+
+static void on_failed(void *data, const struct err *err)
+{
+	struct session *session = data;
+	struct json *body = json_new_object();
+
+	session_move(session, SESSION_FAILED);
+	if (session->state == SESSION_STOPPING || !session->opened) {
+		json_free(body);
+		give_up(session, err);
+		return;
+	}
+	json_set_string(body, "code", err_name(err->code));
+	json_set_string(body, "message", err->text);
+	record_body(session->record, EVENT_WARNING, NULL, body);
+	session_cancel_queue(session, "engine");
+	session_answer(&session->restart_waiters, err);
+	if (session->draining)
+		session_stop(session, "failed");
+}
+
+const struct engine_events SESSION_ENGINE_EVENTS = {
+	.stream = on_stream,
+	.output = on_output,
+	.clear = on_clear,
+	.input_request = on_input_request,
+	.warning = on_warning,
+	.done = on_done,
+	.died = on_died,
+	.ready = on_ready,
+	.failed = on_failed,
+};
+
+/* --- events of the record ------------------------------------------------------------------------ */
+
+static void on_appended(void *data)
+{
+	struct session *session = data;
+
+	server_poke(session->server);
+}
+
+static void on_full(void *data, bool full)
+{
+	struct session *session = data;
+	struct json *body;
+
+	if (session->engine)
+		session->engine->ops->pause(session->engine, full);
+	if (full)
+		return;
+	body = json_new_object();
+	json_set_string(body, "state", session_state_name(session));
+	record_body(session->record, EVENT_STATE, NULL, body);
+	session_next(session);
+}
+
+static void on_dropped(void *data, const char *id, bool is_stderr, uint64_t bytes)
+{
+	struct session *session = data;
+	struct cell *cell = cells_find(session->cells, id);
+	bool spent = record_is_at_limit(session->record);
+
+	if (cell)
+		cell->dropped[spent ? DROP_RECORD : DROP_NO_SPACE][is_stderr] += bytes;
+}
+
+static unsigned on_image(void *data, const char *id)
+{
+	struct session *session = data;
+	struct cell *cell = cells_find(session->cells, id);
+
+	return cell ? ++cell->images : 0;
+}
+
+/* Cells of before come back with their numbers; those that were open are finished by session_reopen(). */
+static void on_replayed(void *data, const struct event *event)
+{
+	struct session *session = data;
+	struct cell *cell = event->cell ? cells_find(session->cells, event->cell) : NULL;
+
+	if (event->type == EVENT_SECTION) {
+		free(session->section);
+		session->section = mem_string(json_get_string(event->body, "title"));
+	}
+	if (event->type == EVENT_CELL && event->cell && !cell) {
+		cell = cells_add(session->cells, event->cell);
+		cell->seq = event->seq;
+	}
+	if (!cell)
+		return;
+	if (event_image(event, NULL))
+		cell->images++;
+	if (event->type == EVENT_STARTED && cell->state == CELL_QUEUED) {
+		cell_move(session->cells, cell, CELL_START);
+		cell->started_us = clock_monotonic_us();
+	}
+	if (event->type == EVENT_FINISHED && cell->state != CELL_FINISHED)
+		cell_move(session->cells, cell, cell->state == CELL_QUEUED ? CELL_CANCEL : CELL_DONE);
+}
+
+const struct record_events SESSION_RECORD_EVENTS = {
+	.appended = on_appended,
+	.full = on_full,
+	.dropped = on_dropped,
+	.image = on_image,
+	.replayed = on_replayed,
+};

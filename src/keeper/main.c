@@ -1,0 +1,268 @@
+/*
+ * fumehood-keeper: the process that owns one session.
+ *
+ *     fumehood-keeper --session DIR [--fd N]
+ *
+ * Start: lock (who holds it owns the session), session.json, socket, journal, interpreter. Whatever fails is told to the
+ * clients that wait, as `refused`; stderr is for people who start a keeper by hand. After that everything
+ * happens on the loop. SIGTERM and SIGINT end the session in order.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/paths.h"
+#include "base/socket.h"
+#include "keeper/session.h"
+
+enum { EXIT_USAGE = 2, EXIT_FAULT = 125 };
+
+struct keeper {
+	uv_loop_t loop;
+	uv_prepare_t turn;
+	uv_poll_t signals;
+	int signal_fd;
+	int lock_fd;
+	char *runtime;
+	char *socket_name;
+	struct session session;
+};
+
+/* --- what the loop calls ------------------------------------------------------------------------- */
+
+static void turn_ends(uv_prepare_t *prepare)
+{
+	struct session *session = prepare->data;
+
+	record_flush(session->record);
+	server_flush(session->server);
+}
+
+static void signal_came(uv_poll_t *poll, int status, int events)
+{
+	struct keeper *keeper = poll->data;
+	struct signalfd_siginfo info;
+
+	(void)status;
+	(void)events;
+	while (read(keeper->signal_fd, &info, sizeof(info)) == sizeof(info))
+		;
+	if (keeper->session.state != SESSION_STOPPING)
+		session_stop(&keeper->session, "signal");
+}
+
+static void on_line(void *data, struct client *client, const char *line, size_t len)
+{
+	session_line(data, client, line, len);
+}
+
+static void on_too_long(void *data, struct client *client)
+{
+	struct err err = ERR_INIT;
+
+	(void)data;
+	err_set(&err, ERR_LIMIT, "the line is longer than 64 MiB; it was skipped");
+	client_refuse(client, NULL, &err);
+}
+
+static void on_deserted(void *data)
+{
+	struct session *session = data;
+
+	if (session->config.ends_with_client && session->state != SESSION_STOPPING)
+		session_stop(session, "client");
+}
+
+static const struct server_events SERVER_EVENTS = {
+	.line = on_line, .too_long = on_too_long, .deserted = on_deserted};
+
+static void on_ended(void *data)
+{
+	struct keeper *keeper = data;
+
+	uv_stop(&keeper->loop);
+}
+
+/* --- start and end ------------------------------------------------------------------------------- */
+
+static int signals_open(struct keeper *keeper, struct err *err)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of write(2) like any other */
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+		return err_sys(err, "blocking signals");
+	keeper->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (keeper->signal_fd < 0)
+		return err_sys(err, "signalfd");
+	uv_poll_init(&keeper->loop, &keeper->signals, keeper->signal_fd);
+	keeper->signals.data = keeper;
+	uv_poll_start(&keeper->signals, UV_READABLE, signal_came);
+	return 0;
+}
+
+static uv_timer_t *timer_new(struct keeper *keeper)
+{
+	uv_timer_t *timer = mem_zalloc(sizeof(*timer));
+
+	uv_timer_init(&keeper->loop, timer);
+	timer->data = &keeper->session;
+	return timer;
+}
+
+/* The loop, the session's empty shell and the first client: from here on a failure can be told. */
+static void shell_open(struct keeper *keeper, int client_fd)
+{
+	struct session *session = &keeper->session;
+
+	uv_loop_init(&keeper->loop);
+	session->loop = &keeper->loop;
+	session->state = SESSION_STARTING;
+	session->pool_fd = -1;
+	session->cells = cells_new();
+	session->cell_timer = timer_new(keeper);
+	session->later_timer = timer_new(keeper);
+	session->ended = on_ended;
+	session->ended_data = keeper;
+	session->server = server_new(&keeper->loop, session->dirfd, &SERVER_EVENTS, session);
+	if (client_fd >= 0)
+		server_adopt(session->server, client_fd);
+}
+
+static int listen_open(struct keeper *keeper, struct err *err)
+{
+	int fd;
+
+	keeper->runtime = paths_runtime(err);
+	if (!keeper->runtime)
+		return -1;
+	keeper->socket_name = mem_format("%s.sock", keeper->session.config.id);
+	fd = socket_listen(keeper->runtime, keeper->socket_name, SOCK_STREAM, err);
+	if (fd < 0)
+		return -1;
+	return server_listen(keeper->session.server, fd, err);
+}
+
+static int record_start(struct keeper *keeper, struct err *err)
+{
+	struct session *session = &keeper->session;
+	struct journal_report report;
+
+	session->record = record_open(&keeper->loop, session->dirfd, session->config.limits.record_bytes,
+				      &SESSION_RECORD_EVENTS, session, &report, err);
+	if (!session->record)
+		return -1;
+	server_set_journal(session->server, record_journal(session->record));
+	uv_prepare_init(&keeper->loop, &keeper->turn);
+	keeper->turn.data = session;
+	uv_prepare_start(&keeper->turn, turn_ends);
+	return 0;
+}
+
+static int keeper_start(struct keeper *keeper, const char *directory, struct err *err)
+{
+	struct session *session = &keeper->session;
+
+	if (session->dirfd < 0)
+		return err_set(err, ERR_NOT_FOUND, "there is no session directory %s", directory);
+	keeper->lock_fd = file_lock(session->dirfd, "lock", err);
+	if (keeper->lock_fd < 0)
+		return err_wrap(err, "the session has a keeper already");
+	if (config_read(session->dirfd, &session->config, err) != 0 || signals_open(keeper, err) != 0 ||
+	    listen_open(keeper, err) != 0 || record_start(keeper, err) != 0)
+		return -1;
+	if (session_prepare(session, err) != 0)
+		return -1;
+	return session_start_engine(session, err);
+}
+
+static void keeper_release(struct keeper *keeper)
+{
+	struct session *session = &keeper->session;
+
+	if (keeper->socket_name) {
+		cleanup_free char *path = mem_format("%s/%s", keeper->runtime, keeper->socket_name);
+
+		unlink(path);
+	}
+	json_free(session->environment);
+	json_free(session->hello);
+	free(session->section);
+	free(session->python);
+	free(session->cold_script);
+	free(session->guest_folder);
+	free(session->read_paths);
+	cells_free(session->cells);
+	record_free(session->record);
+	server_free(session->server);
+	config_release(&session->config);
+	free(keeper->socket_name);
+	free(keeper->runtime);
+}
+
+/* Tells those who wait why nothing comes, and gives them a moment to read it. */
+static void fail(struct keeper *keeper, const struct err *err)
+{
+	struct session *session = &keeper->session;
+
+	fprintf(stderr, "fumehood-keeper: %s\n", err->text);
+	session_move(session, SESSION_STOP); /* so that a signal, or the clients' going, stops nothing twice */
+	server_refuse(session->server, err);
+	session_release_engine(session);
+	server_close(session->server, on_ended, keeper);
+	uv_run(&keeper->loop, UV_RUN_DEFAULT);
+}
+
+static int parse_arguments(int argc, char **argv, const char **directory, int *client_fd)
+{
+	*directory = NULL;
+	*client_fd = -1;
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--session") == 0 && i + 1 < argc)
+			*directory = argv[++i];
+		else if (strcmp(argv[i], "--fd") == 0 && i + 1 < argc)
+			*client_fd = (int)strtol(argv[++i], NULL, 10);
+		else
+			return -1;
+	}
+	return *directory ? 0 : -1;
+}
+
+int main(int argc, char **argv)
+{
+	static struct keeper keeper = {.signal_fd = -1, .lock_fd = -1};
+	struct err err = ERR_INIT;
+	const char *directory;
+	int client_fd, status = 0;
+
+	if (parse_arguments(argc, argv, &directory, &client_fd) != 0) {
+		fprintf(stderr, "usage: fumehood-keeper --session DIR [--fd N]\n"
+				"Started by fumehood itself; `fumehood run` is the command for people.\n");
+		return EXIT_USAGE;
+	}
+	if (client_fd >= 0)
+		(void)fcntl(client_fd, F_SETFD, FD_CLOEXEC);
+	keeper.session.dirfd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	shell_open(&keeper, client_fd);
+	if (keeper_start(&keeper, directory, &err) != 0) {
+		fail(&keeper, &err);
+		status = EXIT_FAULT;
+	} else {
+		uv_run(&keeper.loop, UV_RUN_DEFAULT);
+	}
+	keeper_release(&keeper);
+	return status;
+}

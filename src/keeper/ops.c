@@ -1,0 +1,415 @@
+/*
+ * The requests of clients, one function an op; doc/protocol.md says what each does.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "keeper/request.h"
+#include "keeper/session.h"
+
+enum { TEXT_CHARS = 8000, TEXT_ITEM_CHARS = 2000 };
+
+/* Everything an op needs. It answers by itself, or returns -1 with *err. */
+struct call {
+	struct session *session;
+	struct client *client;
+	const struct request *request;
+	const struct json *json;
+};
+
+static void reply(const struct call *call, struct json *body)
+{
+	client_reply(call->client, call->request->id, body);
+}
+
+static void reply_later(const struct call *call, struct waiting_reply **waiters)
+{
+	struct waiting_reply *waiter = mem_zalloc(sizeof(*waiter));
+
+	waiter->client = client_keep(call->client);
+	waiter->id = json_keep(call->request->id);
+	waiter->next = *waiters;
+	*waiters = waiter;
+}
+
+/* Writes an event that a reply promises, then answers, then lets the readers see it. `body` is taken. */
+static int record_then_reply(const struct call *call, enum event_type type, const char *cell, struct json *body,
+			     struct json *answer, struct err *err)
+{
+	struct session *session = call->session;
+	struct event event = EVENT_INIT;
+
+	event.type = type;
+	event.cell = mem_string(cell);
+	event.body = body;
+	if (record_append(session->record, &event, err) != 0) {
+		json_free(answer);
+		return -1;
+	}
+	reply(call, answer);
+	server_poke(session->server);
+	return 0;
+}
+
+/* Why no cell can be taken now; 0 when one can. */
+static int check_can_run(const struct session *session, struct err *err)
+{
+	uint64_t queue_max = session->config.limits.queue;
+
+	if (session->state == SESSION_STOPPING || session->draining)
+		return err_set(err, ERR_GONE, "the session is stopping");
+	if (session->state == SESSION_BROKEN)
+		return err_set(err, ERR_ENGINE, "there is no interpreter; \"restart\" tries to start one");
+	if (record_is_full(session->record))
+		return err_set(err, ERR_NO_SPACE, "the disk is full; free some space and try again");
+	if (record_is_at_limit(session->record))
+		return err_set(err, ERR_LIMIT, "the session's record has reached its limit (record_bytes); start "
+			       "another session");
+	if (cells_queued(session->cells) >= queue_max)
+		return err_set(err, ERR_BUSY, "%llu cells are waiting already", (unsigned long long)queue_max);
+	return 0;
+}
+
+static int64_t timeout_us(const struct call *call)
+{
+	double wall_s = call->session->config.limits.wall_s;
+	double timeout_s = json_get_double(call->json, "timeout", wall_s);
+
+	return (int64_t)((timeout_s < wall_s ? timeout_s : wall_s) * 1e6);
+}
+
+static struct json *cell_body(const struct call *call)
+{
+	struct json *body = json_new_object();
+
+	json_set(body, "code", json_keep(json_get(call->json, "code")));
+	json_set_string(body, "origin", "run");
+	json_set(body, "timeout", json_new_double((double)timeout_us(call) / 1e6));
+	if (call->session->section)
+		json_set_string(body, "section", call->session->section);
+	if (json_get(call->json, "metadata"))
+		json_set(body, "metadata", json_keep(json_get(call->json, "metadata")));
+	return body;
+}
+
+/* The cell whose event was the last that the journal took. */
+static void cell_make(const struct call *call, const char *id)
+{
+	struct cell *cell = cells_add(call->session->cells, id);
+	const char *code = json_string(json_get(call->json, "code"), &cell->code_len);
+
+	cell->seq = journal_seq(record_journal(call->session->record));
+	cell->code = mem_copy(code, cell->code_len);
+	cell->timeout_us = timeout_us(call);
+	cell->allow_stdin = json_get_bool(call->json, "allow_stdin", false);
+	cell->max_chars = json_get_int(call->json, "max_chars", -1);
+}
+
+static int op_run(const struct call *call, struct err *err)
+{
+	struct session *session = call->session;
+	const char *asked = json_get_string(call->json, "id");
+	struct json *answer;
+	char id[65];
+
+	if (check_can_run(session, err) != 0)
+		return -1;
+	if (asked && cells_find(session->cells, asked))
+		return err_set(err, ERR_DUPLICATE, "there is a cell \"%s\" in this session already", asked);
+	if (asked)
+		snprintf(id, sizeof(id), "%s", asked);
+	else
+		cells_free_id(session->cells, id);
+	answer = json_new_object();
+	json_set_string(answer, "cell", id);
+	json_set_int(answer, "queued", (int64_t)cells_queued(session->cells) + (session->running ? 1 : 0));
+	if (record_then_reply(call, EVENT_CELL, id, cell_body(call), answer, err) != 0)
+		return -1;
+	cell_make(call, id);
+	session_next(session);
+	return 0;
+}
+
+static int op_interrupt(const struct call *call, struct err *err)
+{
+	struct session *session = call->session;
+	const char *asked = json_get_string(call->json, "cell");
+	struct cell *cell = session->running;
+	struct json *body = json_new_object();
+	bool matches = cell && (!asked || strcmp(asked, cell->id) == 0);
+
+	if (asked && !cells_find(session->cells, asked)) {
+		json_free(body);
+		return err_set(err, ERR_NOT_FOUND, "there is no cell \"%s\"", asked);
+	}
+	json_set(body, "interrupted", json_new_bool(matches));
+	if (matches)
+		(void)session->engine->ops->interrupt(session->engine, cell->number, NULL);
+	reply(call, body);
+	return 0;
+}
+
+static int op_input(const struct call *call, struct err *err)
+{
+	size_t len = 0;
+	const char *text = json_string(json_get(call->json, "text"), &len);
+
+	if (session_input(call->session, text, len, err) != 0)
+		return -1;
+	reply(call, NULL);
+	return 0;
+}
+
+static int op_text(const struct call *call, struct err *err)
+{
+	struct session *session = call->session;
+	const char *id = json_get_string(call->json, "cell");
+	const struct cell *cell = cells_find(session->cells, id);
+	int64_t max_chars = json_get_int(call->json, "max_chars", TEXT_CHARS);
+	cleanup_buf struct buf text = BUF_INIT;
+	struct json *body;
+
+	if (!cell)
+		return err_set(err, ERR_NOT_FOUND, "there is no cell \"%s\"", id);
+	if (session_text(session, cell, max_chars,
+			 json_get_int(call->json, "item_chars",
+				      json_get(call->json, "max_chars") ? max_chars : TEXT_ITEM_CHARS),
+			 NULL, &text, err) != 0)
+		return -1;
+	body = json_new_object();
+	json_set(body, "text", json_new_string(buf_bytes(&text), text.len));
+	reply(call, body);
+	return 0;
+}
+
+static int op_notebook(const struct call *call, struct err *err)
+{
+	cleanup_buf struct buf text = BUF_INIT;
+	struct json *document;
+	struct json *body;
+	static const struct json_limits limits = {
+		.bytes_max = SIZE_MAX, .depth_max = 1000, .keys_unique = false, .nan_as_text = false};
+
+	record_flush(call->session->record);
+	notebook_write_joined(record_notebook(call->session->record), &text);
+	document = json_parse(buf_bytes(&text), text.len, &limits, err);
+	if (!document)
+		return -1;
+	body = json_new_object();
+	json_set(body, "notebook", document);
+	reply(call, body);
+	return 0;
+}
+
+/* A save that someone waits for. */
+struct save_call {
+	struct client *client;
+	struct json *id;
+	struct json *body;
+};
+
+static void save_done(void *data, const struct err *err)
+{
+	struct save_call *save = data;
+
+	if (err) {
+		client_refuse(save->client, save->id, err);
+		json_free(save->body);
+	} else {
+		client_reply(save->client, save->id, save->body);
+	}
+	client_drop(save->client);
+	json_free(save->id);
+	free(save);
+}
+
+static int op_save(const struct call *call, struct err *err)
+{
+	struct session *session = call->session;
+	struct saver *saver = record_saver(session->record);
+	struct save_call *save = mem_zalloc(sizeof(*save));
+
+	(void)err;
+	record_flush(session->record);
+	save->client = client_keep(call->client);
+	save->id = json_keep(call->request->id);
+	save->body = json_new_object();
+	json_set_string(save->body, "path", saver_name(saver));
+	json_set_int(save->body, "last_seq", (int64_t)journal_seq(record_journal(session->record)));
+	saver_wait(saver, save_done, save);
+	return 0;
+}
+
+static int op_events(const struct call *call, struct err *err)
+{
+	uint64_t last;
+	struct subscription subscription = {
+		.since = (uint64_t)json_get_int(call->json, "since", 0),
+		.lossy = json_get_bool(call->json, "lossy", false),
+		.inlined = json_get_bool(call->json, "inline", true),
+	};
+	const char *cell = json_get_string(call->json, "cell");
+	struct json *body;
+
+	record_flush(call->session->record);
+	last = journal_seq(record_journal(call->session->record));
+	if (subscription.since > last)
+		return err_set(err, ERR_INVALID, "\"since\" is %llu, but the last event is %llu",
+			       (unsigned long long)subscription.since, (unsigned long long)last);
+	subscription.to = json_get_bool(call->json, "follow", false) ? UINT64_MAX : last;
+	if (cell)
+		snprintf(subscription.cell, sizeof(subscription.cell), "%s", cell);
+	body = json_new_object();
+	json_set_int(body, "to", (int64_t)last);
+	reply(call, body);
+	client_subscribe(call->client, &subscription);
+	return 0;
+}
+
+static int op_section(const struct call *call, struct err *err)
+{
+	struct json *body = json_new_object();
+
+	free(call->session->section);
+	call->session->section = mem_string(json_get_string(call->json, "title"));
+	json_set(body, "title", json_keep(json_get(call->json, "title")));
+	json_set_int(body, "level", json_get_int(call->json, "level", 2));
+	return record_then_reply(call, EVENT_SECTION, NULL, body, NULL, err);
+}
+
+/* A note's id is free of the ids of cells; notes with the same id are the notebook's to tell apart. */
+static int op_note(const struct call *call, struct err *err)
+{
+	static const char *const optional[] = {"metadata", "attachments"};
+	struct session *session = call->session;
+	const char *asked = json_get_string(call->json, "id");
+	const char *type = json_get_string(call->json, "cell_type");
+	struct json *body, *answer;
+	char id[65];
+
+	if (asked && cells_find(session->cells, asked))
+		return err_set(err, ERR_DUPLICATE, "there is a cell \"%s\" in this session already", asked);
+	record_flush(session->record);
+	if (asked)
+		snprintf(id, sizeof(id), "%s", asked);
+	else
+		snprintf(id, sizeof(id), "note-%llu",
+			 (unsigned long long)journal_seq(record_journal(session->record)) + 1);
+	body = json_new_object();
+	json_set_string(body, "id", id);
+	json_set(body, "text", json_keep(json_get(call->json, "text")));
+	json_set_string(body, "cell_type", type ? type : "markdown");
+	for (size_t i = 0; i < sizeof(optional) / sizeof(*optional); i++)
+		if (json_get(call->json, optional[i]))
+			json_set(body, optional[i], json_keep(json_get(call->json, optional[i])));
+	answer = json_new_object();
+	json_set_string(answer, "note", id);
+	return record_then_reply(call, EVENT_NOTE, NULL, body, answer, err);
+}
+
+static int op_blob(const struct call *call, struct err *err)
+{
+	int64_t length = json_get_int(call->json, "length", REQUEST_BLOB_BYTES_MAX);
+	int64_t offset = json_get_int(call->json, "offset", 0);
+	cleanup_buf struct buf bytes = BUF_INIT, text = BUF_INIT;
+	uint64_t total = 0;
+	struct json *body;
+
+	if (length > REQUEST_BLOB_BYTES_MAX)
+		return err_set(err, ERR_LIMIT, "\"length\" is at most %d; ask for the rest with \"offset\"",
+			       REQUEST_BLOB_BYTES_MAX);
+	if (blob_read(call->session->dirfd, json_get_string(call->json, "sha256"), (uint64_t)offset,
+		      (uint64_t)length, &bytes, &total, err) != 0)
+		return -1;
+	hash_base64_encode(&text, buf_bytes(&bytes), bytes.len);
+	body = json_new_object();
+	json_set(body, "data", json_new_string(buf_bytes(&text), text.len));
+	json_set_int(body, "offset", offset);
+	json_set_int(body, "total", (int64_t)total);
+	reply(call, body);
+	return 0;
+}
+
+static int op_status(const struct call *call, struct err *err)
+{
+	const struct session *session = call->session;
+	const struct journal *journal = record_journal(session->record);
+	struct json *body = json_new_object();
+	struct json *queue = json_new_array();
+	uint32_t count = cells_count(session->cells);
+
+	(void)err;
+	for (uint32_t number = 1; number <= count; number++) {
+		const struct cell *cell = cells_at(session->cells, number);
+
+		if (cell->state == CELL_QUEUED)
+			json_push(queue, json_new_string(cell->id, strlen(cell->id)));
+	}
+	json_set_string(body, "state", session_state_name(session));
+	json_set(body, "cell", session->running ? json_new_string(session->running->id, strlen(session->running->id))
+						: NULL);
+	json_set(body, "queue", queue);
+	json_set_int(body, "last_seq", (int64_t)journal_seq(journal));
+	json_set_int(body, "bytes", (int64_t)journal_bytes(journal));
+	json_set_int(body, "repaired", (int64_t)journal_repaired(journal));
+	json_set_int(body, "clients", (int64_t)server_clients(session->server));
+	json_set_string(body, "notebook", saver_name(record_saver(session->record)));
+	json_set_string(body, "tier", session->box ? tier_name(box_tier(session->box)) : "none");
+	json_set(body, "limits", limits_json(&session->config.limits));
+	reply(call, body);
+	return 0;
+}
+
+static int op_restart(const struct call *call, struct err *err)
+{
+	if (call->session->state == SESSION_STOPPING)
+		return err_set(err, ERR_GONE, "the session is stopping");
+	reply_later(call, &call->session->restart_waiters);
+	session_restart(call->session);
+	return 0;
+}
+
+static int op_stop(const struct call *call, struct err *err)
+{
+	struct session *session = call->session;
+	const char *mode = json_get_string(call->json, "mode");
+
+	(void)err;
+	reply_later(call, &session->stop_waiters);
+	if (mode && strcmp(mode, "drain") == 0 && session->state != SESSION_BROKEN) {
+		session->draining = true;
+		(void)session_input(session, NULL, 0, NULL); /* a prompt that waits already */
+		session_next(session);
+	} else if (session->state != SESSION_STOPPING) {
+		session_stop(session, "stop");
+	}
+	return 0;
+}
+
+static int (*const OPS[REQUEST_OP_COUNT])(const struct call *call, struct err *err) = {
+	[REQUEST_RUN] = op_run,         [REQUEST_INTERRUPT] = op_interrupt, [REQUEST_INPUT] = op_input,
+	[REQUEST_TEXT] = op_text,       [REQUEST_NOTEBOOK] = op_notebook,   [REQUEST_SAVE] = op_save,
+	[REQUEST_EVENTS] = op_events,   [REQUEST_SECTION] = op_section,     [REQUEST_NOTE] = op_note,
+	[REQUEST_BLOB] = op_blob,       [REQUEST_STATUS] = op_status,       [REQUEST_RESTART] = op_restart,
+	[REQUEST_STOP] = op_stop,
+};
+
+void session_line(struct session *session, struct client *client, const char *line, size_t len)
+{
+	struct request request = REQUEST_INIT;
+	struct err err = ERR_INIT;
+
+	if (request_parse(line, len, &request, &err) != 0) {
+		client_refuse(client, request.id, &err);
+	} else {
+		const struct call call = {
+			.session = session, .client = client, .request = &request, .json = request.json};
+
+		if (OPS[request.op](&call, &err) != 0)
+			client_refuse(client, request.id, &err);
+	}
+	request_release(&request);
+}

@@ -1,0 +1,200 @@
+/*
+ * The table of ops and their fields, and the check against it; see request.h.
+ */
+#include "keeper/request.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/text.h"
+
+enum field_kind {
+	FIELD_TEXT,    /* any string */
+	FIELD_ID,      /* 1..64 of [A-Za-z0-9_-] */
+	FIELD_BOOL,
+	FIELD_COUNT,   /* integer >= 0 */
+	FIELD_SECONDS, /* number > 0 */
+	FIELD_OBJECT,
+};
+
+struct field {
+	enum request_op op;
+	const char *name;
+	enum field_kind kind;
+	bool required;
+};
+
+static const char *const OP_NAMES[REQUEST_OP_COUNT] = {
+	[REQUEST_RUN] = "run",         [REQUEST_INTERRUPT] = "interrupt", [REQUEST_INPUT] = "input",
+	[REQUEST_TEXT] = "text",       [REQUEST_NOTEBOOK] = "notebook",   [REQUEST_SAVE] = "save",
+	[REQUEST_EVENTS] = "events",   [REQUEST_SECTION] = "section",     [REQUEST_NOTE] = "note",
+	[REQUEST_BLOB] = "blob",       [REQUEST_STATUS] = "status",       [REQUEST_RESTART] = "restart",
+	[REQUEST_STOP] = "stop",
+};
+
+static const struct field FIELDS[] = {
+	{REQUEST_RUN, "code", FIELD_TEXT, true},
+	{REQUEST_RUN, "id", FIELD_ID, false},
+	{REQUEST_RUN, "timeout", FIELD_SECONDS, false},
+	{REQUEST_RUN, "allow_stdin", FIELD_BOOL, false},
+	{REQUEST_RUN, "max_chars", FIELD_COUNT, false},
+	{REQUEST_RUN, "metadata", FIELD_OBJECT, false},
+	{REQUEST_INTERRUPT, "cell", FIELD_ID, false},
+	{REQUEST_INPUT, "text", FIELD_TEXT, false},
+	{REQUEST_INPUT, "eof", FIELD_BOOL, false},
+	{REQUEST_TEXT, "cell", FIELD_ID, true},
+	{REQUEST_TEXT, "max_chars", FIELD_COUNT, false},
+	{REQUEST_TEXT, "item_chars", FIELD_COUNT, false},
+	{REQUEST_EVENTS, "since", FIELD_COUNT, false},
+	{REQUEST_EVENTS, "follow", FIELD_BOOL, false},
+	{REQUEST_EVENTS, "lossy", FIELD_BOOL, false},
+	{REQUEST_EVENTS, "inline", FIELD_BOOL, false},
+	{REQUEST_EVENTS, "cell", FIELD_ID, false},
+	{REQUEST_SECTION, "title", FIELD_TEXT, true},
+	{REQUEST_SECTION, "level", FIELD_COUNT, false},
+	{REQUEST_NOTE, "text", FIELD_TEXT, true},
+	{REQUEST_NOTE, "id", FIELD_ID, false},
+	{REQUEST_NOTE, "cell_type", FIELD_TEXT, false},
+	{REQUEST_NOTE, "metadata", FIELD_OBJECT, false},
+	{REQUEST_NOTE, "attachments", FIELD_OBJECT, false},
+	{REQUEST_BLOB, "sha256", FIELD_TEXT, true},
+	{REQUEST_BLOB, "offset", FIELD_COUNT, false},
+	{REQUEST_BLOB, "length", FIELD_COUNT, false},
+	{REQUEST_STOP, "mode", FIELD_TEXT, false},
+};
+
+static bool is_kind(const struct json *value, enum field_kind kind, const char **want)
+{
+	size_t len = 0;
+	const char *text = json_string(value, &len);
+	double number = json_double(value, NAN);
+
+	switch (kind) {
+	case FIELD_TEXT:
+		*want = "a string";
+		return text != NULL;
+	case FIELD_ID:
+		*want = "1 to 64 characters of A-Z a-z 0-9 _ -";
+		return text && text_is_id(text, len);
+	case FIELD_BOOL:
+		*want = "true or false";
+		return json_type_of(value) == JSON_BOOL;
+	case FIELD_COUNT:
+		*want = "a whole number, 0 or more";
+		return json_type_of(value) == JSON_INT && json_int(value, -1) >= 0;
+	case FIELD_SECONDS:
+		*want = "a number of seconds above 0";
+		return isfinite(number) && number > 0;
+	case FIELD_OBJECT:
+		*want = "an object";
+		return json_type_of(value) == JSON_OBJECT;
+	}
+	return false;
+}
+
+static int check_fields(const struct request *request, struct err *err)
+{
+	const char *op = OP_NAMES[request->op];
+
+	for (size_t i = 0; i < sizeof(FIELDS) / sizeof(*FIELDS); i++) {
+		const struct field *field = &FIELDS[i];
+		struct json *value;
+		const char *want = "";
+
+		if (field->op != request->op)
+			continue;
+		value = json_get(request->json, field->name);
+		if (!value && !field->required)
+			continue;
+		if (!value || !is_kind(value, field->kind, &want))
+			return err_set(err, ERR_INVALID, "\"%s\" needs \"%s\": %s", op, field->name,
+				       value ? want : "it is missing");
+	}
+	return 0;
+}
+
+/* What a table of types cannot say. */
+static int check_values(const struct request *request, struct err *err)
+{
+	const struct json *json = request->json;
+	const char *text;
+	size_t len = 0;
+
+	switch (request->op) {
+	case REQUEST_RUN:
+		json_string(json_get(json, "code"), &len);
+		if (len > REQUEST_CODE_BYTES_MAX)
+			return err_set(err, ERR_LIMIT, "the code has %zu bytes; at most %d are taken: put "
+				       "the data into a file of the workspace", len, REQUEST_CODE_BYTES_MAX);
+		return 0;
+	case REQUEST_INPUT:
+		if (!json_get(json, "text") && !json_get_bool(json, "eof", false))
+			return err_set(err, ERR_INVALID, "\"input\" needs \"text\" or \"eof\":true");
+		return 0;
+	case REQUEST_SECTION:
+		if (json_get_int(json, "level", 2) < 1 || json_get_int(json, "level", 2) > 6)
+			return err_set(err, ERR_INVALID, "\"level\" must be 1 to 6");
+		return 0;
+	case REQUEST_NOTE:
+		text = json_get_string(json, "cell_type");
+		if (text && strcmp(text, "markdown") != 0 && strcmp(text, "raw") != 0 &&
+		    strcmp(text, "code") != 0)
+			return err_set(err, ERR_INVALID,
+				       "\"cell_type\" must be \"markdown\", \"raw\" or \"code\"");
+		return 0;
+	case REQUEST_STOP:
+		text = json_get_string(json, "mode");
+		if (text && strcmp(text, "now") != 0 && strcmp(text, "drain") != 0)
+			return err_set(err, ERR_INVALID, "\"mode\" must be \"now\" or \"drain\"");
+		return 0;
+	case REQUEST_INTERRUPT:
+	case REQUEST_TEXT:
+	case REQUEST_NOTEBOOK:
+	case REQUEST_SAVE:
+	case REQUEST_EVENTS:
+	case REQUEST_BLOB:
+	case REQUEST_STATUS:
+	case REQUEST_RESTART:
+	case REQUEST_OP_COUNT:
+		break;
+	}
+	return 0;
+}
+
+int request_parse(const char *line, size_t len, struct request *request, struct err *err)
+{
+	static const struct json_limits limits = {.bytes_max = REQUEST_LINE_BYTES_MAX,
+						  .depth_max = REQUEST_DEPTH_MAX,
+						  .keys_unique = true,
+						  .nan_as_text = false};
+	const char *op;
+
+	*request = (struct request)REQUEST_INIT;
+	request->json = json_parse(line, len, &limits, err);
+	if (!request->json)
+		return err_wrap(err, "the line is no JSON request");
+	if (json_type_of(request->json) != JSON_OBJECT)
+		return err_set(err, ERR_INVALID, "a request is a JSON object, such as {\"op\":\"status\"}");
+	request->id = json_get(request->json, "id");
+	if (json_type_of(request->id) != JSON_STRING && json_type_of(request->id) != JSON_INT &&
+	    json_type_of(request->id) != JSON_NULL) {
+		request->id = NULL;
+		return err_set(err, ERR_INVALID, "\"id\" must be a string or a whole number");
+	}
+	op = json_get_string(request->json, "op");
+	if (!op)
+		return err_set(err, ERR_INVALID, "the request has no \"op\"");
+	for (int i = 0; i < REQUEST_OP_COUNT; i++) {
+		if (strcmp(op, OP_NAMES[i]) != 0)
+			continue;
+		request->op = (enum request_op)i;
+		return check_fields(request, err) != 0 ? -1 : check_values(request, err);
+	}
+	return err_set(err, ERR_INVALID, "there is no op \"%.40s\"", op);
+}
+
+void request_release(struct request *request)
+{
+	json_free(request->json);
+	*request = (struct request)REQUEST_INIT;
+}

@@ -1,0 +1,143 @@
+/* Requests: what is taken, what is refused and with which words. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "keeper/request.h"
+
+struct good {
+	const char *line;
+	enum request_op op;
+};
+
+static const struct good GOOD[] = {
+	{"{\"op\":\"run\",\"code\":\"1\"}", REQUEST_RUN},
+	{"{\"op\":\"run\",\"id\":\"c1\",\"code\":\"\\u0000\\ud83d\\ude00\",\"timeout\":0.5,\"allow_stdin\":true,"
+	 "\"max_chars\":0,\"metadata\":{}}", REQUEST_RUN},
+	{"{\"op\":\"run\",\"code\":\"\",\"a_field_of_tomorrow\":[1]}", REQUEST_RUN},
+	{" {\"op\":\"interrupt\"}\r", REQUEST_INTERRUPT},
+	{"{\"op\":\"interrupt\",\"cell\":\"c-1_A\",\"id\":7}", REQUEST_INTERRUPT},
+	{"{\"op\":\"input\",\"text\":\"\"}", REQUEST_INPUT},
+	{"{\"op\":\"input\",\"eof\":true}", REQUEST_INPUT},
+	{"{\"op\":\"events\",\"since\":17,\"follow\":true,\"lossy\":false,\"inline\":true}", REQUEST_EVENTS},
+	{"{\"op\":\"section\",\"title\":\"x\",\"level\":6}", REQUEST_SECTION},
+	{"{\"op\":\"note\",\"text\":\"x\",\"cell_type\":\"raw\"}", REQUEST_NOTE},
+	{"{\"op\":\"note\",\"text\":\"x\",\"cell_type\":\"code\"}", REQUEST_NOTE},
+	{"{\"op\":\"stop\",\"mode\":\"drain\"}", REQUEST_STOP},
+	{"{\"op\":\"stop\"}", REQUEST_STOP},
+};
+
+static void good_requests(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(GOOD) / sizeof(*GOOD); i++) {
+		struct request request;
+		struct err err = ERR_INIT;
+
+		if (request_parse(GOOD[i].line, strlen(GOOD[i].line), &request, &err) != 0)
+			fail_msg("%s: %s", GOOD[i].line, err.text);
+		assert_int_equal(request.op, GOOD[i].op);
+		request_release(&request);
+	}
+}
+
+struct bad {
+	const char *line;
+	const char *words; /* must be in the message */
+};
+
+static const struct bad BAD[] = {
+	{"", "JSON"},
+	{"hello", "JSON"},
+	{"[]", "object"},
+	{"{}", "op"},
+	{"{\"op\":7}", "op"},
+	{"{\"op\":\"fly\"}", "fly"},
+	{"{\"op\":\"run\"}", "code"},
+	{"{\"op\":\"run\",\"code\":null}", "code"},
+	{"{\"op\":\"run\",\"code\":1}", "code"},
+	{"{\"op\":\"run\",\"code\":\"\",\"code\":\"\"}", "JSON"},
+	{"{\"op\":\"run\",\"code\":\"\",\"id\":\"a b\"}", "id"},
+	{"{\"op\":\"run\",\"code\":\"\",\"id\":\"\"}", "id"},
+	{"{\"op\":\"run\",\"code\":\"\",\"id\":[]}", "id"},
+	{"{\"op\":\"run\",\"code\":\"\",\"timeout\":0}", "timeout"},
+	{"{\"op\":\"run\",\"code\":\"\",\"timeout\":-1}", "timeout"},
+	{"{\"op\":\"run\",\"code\":\"\",\"timeout\":\"5\"}", "timeout"},
+	{"{\"op\":\"run\",\"code\":\"\",\"timeout\":NaN}", "JSON"},
+	{"{\"op\":\"run\",\"code\":\"\",\"max_chars\":-1}", "max_chars"},
+	{"{\"op\":\"run\",\"code\":\"\",\"max_chars\":1.5}", "max_chars"},
+	{"{\"op\":\"input\"}", "eof"},
+	{"{\"op\":\"input\",\"eof\":1}", "eof"},
+	{"{\"op\":\"section\",\"title\":\"x\",\"level\":7}", "level"},
+	{"{\"op\":\"note\",\"text\":\"x\",\"cell_type\":\"heading\"}", "cell_type"},
+	{"{\"op\":\"stop\",\"mode\":\"later\"}", "mode"},
+	{"{\"op\":\"events\",\"since\":-1}", "since"},
+	{"{\"op\":\"run\",\"code\":\"\xff\"}", "JSON"},
+	{"{\"op\":\"run\",\"code\":\"a\nb\"}", "JSON"},
+};
+
+static void bad_requests(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(BAD) / sizeof(*BAD); i++) {
+		struct request request;
+		struct err err = ERR_INIT;
+
+		if (request_parse(BAD[i].line, strlen(BAD[i].line), &request, &err) == 0)
+			fail_msg("taken: %s", BAD[i].line);
+		if (!strstr(err.text, BAD[i].words))
+			fail_msg("%s: \"%s\" does not say \"%s\"", BAD[i].line, err.text, BAD[i].words);
+		request_release(&request);
+	}
+}
+
+/* The refusal can name the request although its fields are wrong. */
+static void refusal_keeps_the_id(void **state)
+{
+	static const char line[] = "{\"op\":\"text\",\"id\":\"q9\"}";
+	struct request request;
+
+	(void)state;
+	assert_int_equal(request_parse(line, strlen(line), &request, NULL), -1);
+	assert_string_equal(json_string(request.id, NULL), "q9");
+	request_release(&request);
+}
+
+static void limits(void **state)
+{
+	struct buf line = BUF_INIT;
+	struct request request;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	buf_append_string(&line, "{\"op\":\"run\",\"code\":\"");
+	memset(buf_reserve(&line, REQUEST_CODE_BYTES_MAX + 1), 'x', REQUEST_CODE_BYTES_MAX + 1);
+	buf_added(&line, REQUEST_CODE_BYTES_MAX + 1);
+	buf_append_string(&line, "\"}");
+	assert_int_equal(request_parse(buf_bytes(&line), line.len, &request, &err), -1);
+	assert_int_equal(err.code, ERR_LIMIT);
+	request_release(&request);
+	buf_clear(&line);
+	buf_append_string(&line, "{\"op\":\"run\",\"code\":\"\",\"metadata\":");
+	for (int i = 0; i < 100; i++)
+		buf_append_string(&line, "{\"a\":");
+	assert_int_equal(request_parse(buf_bytes(&line), line.len, &request, &err), -1);
+	request_release(&request);
+	buf_release(&line);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(good_requests),
+		cmocka_unit_test(bad_requests),
+		cmocka_unit_test(refusal_keeps_the_id),
+		cmocka_unit_test(limits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,221 @@
+/*
+ * The listening socket and the set of clients; see server.h.
+ */
+#include "keeper/server.h"
+
+#include <assert.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/socket.h"
+#include "keeper/server_internal.h"
+
+enum { SERVER_CLIENTS_MAX = 64, CLOSE_TIMEOUT_MS = 500 };
+
+static void handle_free(uv_handle_t *handle)
+{
+	free(handle);
+}
+
+/* Greets or refuses a client that has just come. */
+static void client_begin(struct server *server, struct client *client)
+{
+	if (server->refusing) {
+		client_refuse(client, NULL, &server->refusal);
+		client_flush(client);
+		client_close(client);
+		return;
+	}
+	client_greet(client);
+}
+
+static void connection_ready(uv_stream_t *listener, int status)
+{
+	struct server *server = listener->data;
+	struct client *client;
+	uv_os_fd_t fd;
+
+	if (status != 0 || server->closing)
+		return;
+	client = client_new(server);
+	if (uv_accept(listener, (uv_stream_t *)&client->pipe) != 0 ||
+	    uv_fileno((uv_handle_t *)&client->pipe, &fd) != 0 ||
+	    (socket_peer_uid(fd) != geteuid() && socket_peer_uid(fd) != 0)) {
+		client_close(client);
+		return;
+	}
+	if (server->client_count > SERVER_CLIENTS_MAX) {
+		struct err err = ERR_INIT;
+
+		err_set(&err, ERR_BUSY, "this session has %d clients already", SERVER_CLIENTS_MAX);
+		client_refuse(client, NULL, &err);
+		client_flush(client);
+		client_close(client);
+		return;
+	}
+	client_begin(server, client);
+}
+
+struct server *server_new(uv_loop_t *loop, int dirfd, const struct server_events *events, void *data)
+{
+	struct server *server = mem_zalloc(sizeof(*server));
+
+	server->loop = loop;
+	server->dirfd = dirfd;
+	server->events = events;
+	server->data = data;
+	return server;
+}
+
+int server_listen(struct server *server, int fd, struct err *err)
+{
+	int status;
+
+	server->listener = mem_zalloc(sizeof(*server->listener));
+	uv_pipe_init(server->loop, server->listener, 0);
+	server->listener->data = server;
+	status = uv_pipe_open(server->listener, fd);
+	if (status != 0)
+		close(fd);
+	else
+		status = uv_listen((uv_stream_t *)server->listener, SERVER_CLIENTS_MAX, connection_ready);
+	if (status == 0)
+		return 0;
+	uv_close((uv_handle_t *)server->listener, handle_free);
+	server->listener = NULL;
+	return err_set(err, ERR_IO, "listening for clients: %s", uv_strerror(status));
+}
+
+void server_set_journal(struct server *server, struct journal *journal)
+{
+	server->journal = journal;
+}
+
+void server_adopt(struct server *server, int fd)
+{
+	struct client *client = client_new(server);
+
+	if (uv_pipe_open(&client->pipe, fd) != 0) {
+		close(fd);
+		client_close(client);
+		return;
+	}
+	client_begin(server, client);
+}
+
+void server_open(struct server *server, const char *hello, size_t len)
+{
+	buf_clear(&server->hello);
+	buf_append(&server->hello, hello, len);
+	for (struct client *client = server->clients; client; client = client->next)
+		client_greet(client);
+}
+
+void server_refuse(struct server *server, const struct err *err)
+{
+	server->refusing = true;
+	server->refusal = *err;
+	for (struct client *client = server->clients; client; client = client->next) {
+		if (client->closed)
+			continue;
+		client_refuse(client, NULL, err);
+		client_flush(client);
+		if (!client->writing)
+			client_close(client);
+	}
+}
+
+/* Checked at the end of each turn while closing: a client with nothing left to write is closed. */
+static void close_finished(struct server *server)
+{
+	for (struct client *client = server->clients; client; client = client->next) {
+		client_flush(client);
+		if (!client->writing && client->out.len == 0)
+			client_close(client);
+	}
+}
+
+void server_poke(struct server *server)
+{
+	for (struct client *client = server->clients; client; client = client->next)
+		client_pump(client);
+}
+
+void server_flush(struct server *server)
+{
+	for (struct client *client = server->clients; client; client = client->next) {
+		client_pump(client);
+		client_flush(client);
+		client_throttle(client);
+	}
+	if (server->closing)
+		close_finished(server);
+}
+
+size_t server_clients(const struct server *server)
+{
+	return server->client_count;
+}
+
+/* --- closing ------------------------------------------------------------------------------------ */
+
+static void maybe_closed(struct server *server)
+{
+	void (*closed)(void *data) = server->closed;
+
+	if (!server->closing || server->client_count > 0 || !closed)
+		return;
+	server->closed = NULL;
+	uv_close((uv_handle_t *)server->close_timer, handle_free);
+	closed(server->closed_data);
+}
+
+void server_client_gone(struct server *server, struct client *client)
+{
+	struct client **at = &server->clients;
+
+	while (*at != client)
+		at = &(*at)->next;
+	*at = client->next;
+	server->client_count--;
+	if (server->closing)
+		maybe_closed(server);
+	else if (server->client_count == 0)
+		server->events->deserted(server->data);
+}
+
+static void close_timer_fired(uv_timer_t *timer)
+{
+	struct server *server = timer->data;
+
+	for (struct client *client = server->clients; client; client = client->next)
+		client_close(client);
+}
+
+void server_close(struct server *server, void (*done)(void *data), void *data)
+{
+	assert(!server->closing);
+	server->closing = true;
+	server->closed = done;
+	server->closed_data = data;
+	if (server->listener) {
+		uv_close((uv_handle_t *)server->listener, handle_free);
+		server->listener = NULL;
+	}
+	server->close_timer = mem_zalloc(sizeof(*server->close_timer));
+	uv_timer_init(server->loop, server->close_timer);
+	server->close_timer->data = server;
+	uv_timer_start(server->close_timer, close_timer_fired, CLOSE_TIMEOUT_MS, 0);
+	server_flush(server);
+	close_finished(server);
+	maybe_closed(server);
+}
+
+void server_free(struct server *server)
+{
+	if (!server)
+		return;
+	buf_release(&server->hello);
+	free(server);
+}

@@ -1,0 +1,347 @@
+/*
+ * What happens in a session: the engine's events, the clock, the life cycle; see session.h.
+ */
+#include "keeper/session.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+enum { LADDER_AGAIN_MS = 2000, LADDER_KILL_MS = 3000 };
+#define NO SESSION_STATE_COUNT /* no such move */
+
+static const enum session_state MOVES[SESSION_STATE_COUNT][SESSION_EVENT_COUNT] = {
+	/*                      READY             FAILED            RUN              DONE              DIED                RESTART             STOP */
+	[SESSION_STARTING] =   {SESSION_IDLE,     SESSION_BROKEN,   NO,              NO,               NO,                 NO,                 SESSION_STOPPING},
+	[SESSION_IDLE] =       {NO,               NO,               SESSION_RUNNING, NO,               SESSION_RESTARTING, NO,                 SESSION_STOPPING},
+	[SESSION_RUNNING] =    {NO,               NO,               NO,              SESSION_IDLE,     SESSION_RESTARTING, NO,                 SESSION_STOPPING},
+	[SESSION_RESTARTING] = {SESSION_IDLE,     SESSION_BROKEN,   NO,              NO,               NO,                 NO,                 SESSION_STOPPING},
+	[SESSION_BROKEN] =     {NO,               NO,               NO,              NO,               NO,                 SESSION_RESTARTING, SESSION_STOPPING},
+	[SESSION_STOPPING] =   {SESSION_STOPPING, SESSION_STOPPING, NO,              SESSION_STOPPING, SESSION_STOPPING,   NO,                 SESSION_STOPPING},
+};
+
+void session_move(struct session *session, enum session_event event)
+{
+	enum session_state next = MOVES[session->state][event];
+
+	assert(next != NO);
+	session->state = next;
+}
+
+const char *session_state_name(const struct session *session)
+{
+	static const char *const names[SESSION_STATE_COUNT] = {
+		[SESSION_STARTING] = "starting",     [SESSION_IDLE] = "idle",     [SESSION_RUNNING] = "running",
+		[SESSION_RESTARTING] = "restarting", [SESSION_BROKEN] = "broken", [SESSION_STOPPING] = "stopping",
+	};
+
+	if (record_is_full(session->record) && session->state != SESSION_STOPPING)
+		return "full";
+	return names[session->state];
+}
+
+/* --- answers that wait -------------------------------------------------------------------------- */
+
+void session_answer(struct waiting_reply **waiters, const struct err *err)
+{
+	while (*waiters) {
+		struct waiting_reply *waiter = *waiters;
+
+		*waiters = waiter->next;
+		if (err)
+			client_refuse(waiter->client, waiter->id, err);
+		else
+			client_reply(waiter->client, waiter->id, NULL);
+		client_drop(waiter->client);
+		json_free(waiter->id);
+		free(waiter);
+	}
+}
+
+/* --- the end of cells --------------------------------------------------------------------------- */
+
+const char *session_drop_name(enum drop drop)
+{
+	static const char *const names[DROP_COUNT] = {
+		[DROP_OUTPUT] = "output_bytes",
+		[DROP_BACKGROUND] = "background_bytes",
+		[DROP_RECORD] = "record_bytes",
+		[DROP_NO_SPACE] = "no_space",
+	};
+
+	return names[drop];
+}
+
+static void say_truncated(struct session *session, struct cell *cell)
+{
+	static const char *const names[2] = {"stdout", "stderr"};
+
+	for (int i = 0; i < 2 * DROP_COUNT; i++) {
+		uint64_t *dropped = &cell->dropped[i / 2][i % 2];
+		struct json *body;
+
+		if (*dropped == 0)
+			continue;
+		body = json_new_object();
+		json_set_string(body, "name", names[i % 2]);
+		json_set_int(body, "bytes_dropped", (int64_t)*dropped);
+		json_set_string(body, "limit", session_drop_name((enum drop)(i / 2)));
+		*dropped = 0;
+		record_body(session->record, EVENT_TRUNCATED, cell->id, body);
+	}
+}
+
+void session_say_truncated(struct session *session)
+{
+	uint32_t count = cells_count(session->cells);
+
+	for (uint32_t number = 1; number <= count; number++)
+		say_truncated(session, cells_at(session->cells, number));
+}
+
+static struct json *usage_json(struct session *session)
+{
+	struct json *usage = json_new_object();
+	int64_t cpu_us = 0, rss_peak = 0;
+
+	if (session->engine)
+		session->engine->ops->usage(session->engine, &cpu_us, &rss_peak);
+	json_set_int(usage, "cpu_us", cpu_us);
+	json_set_int(usage, "rss_peak", rss_peak);
+	return usage;
+}
+
+static void add_text(struct session *session, const struct cell *cell, struct event *event)
+{
+	cleanup_buf struct buf text = BUF_INIT;
+
+	if (cell->max_chars >= 0 &&
+	    session_text(session, cell, cell->max_chars, cell->max_chars, event, &text, NULL) == 0)
+		json_set(event->body, "text", json_new_string(buf_bytes(&text), text.len));
+}
+
+void session_finish(struct session *session, struct cell *cell, const char *status, const char *reason,
+		    const char *state, int64_t execution_count)
+{
+	struct event event = EVENT_INIT;
+	bool ran = cell->state != CELL_QUEUED;
+
+	event.type = EVENT_FINISHED;
+	event.cell = mem_string(cell->id);
+	event.body = json_new_object();
+	json_set_string(event.body, "status", status);
+	if (reason)
+		json_set_string(event.body, "reason", reason);
+	json_set_string(event.body, "state", state);
+	json_set(event.body, "execution_count", execution_count > 0 ? json_new_int(execution_count) : NULL);
+	json_set_int(event.body, "duration_us", ran ? clock_monotonic_us() - cell->started_us : 0);
+	json_set(event.body, "usage", usage_json(session));
+	json_set(event.body, "files", json_new_array());
+	record_flush(session->record);
+	say_truncated(session, cell);
+	add_text(session, cell, &event);
+	if (session->running == cell) {
+		session->running = NULL;
+		uv_timer_stop(session->cell_timer);
+	}
+	cell_move(session->cells, cell, !ran ? CELL_CANCEL : strcmp(status, "died") == 0 ? CELL_DIED : CELL_DONE);
+	record_event(session->record, &event);
+	record_sync_now(session->record);
+}
+
+void session_cancel_queue(struct session *session, const char *reason)
+{
+	struct cell *cell;
+
+	while ((cell = cells_next(session->cells)))
+		session_finish(session, cell, "cancelled", reason, "kept", 0);
+}
+
+void session_reopen(struct session *session)
+{
+	struct json *body = json_new_object();
+	uint32_t count = cells_count(session->cells);
+
+	for (uint32_t number = 1; number <= count; number++) {
+		struct cell *cell = cells_at(session->cells, number);
+
+		if (cell->state == CELL_RUNNING)
+			session_finish(session, cell, "died", "keeper", "reset", 0);
+	}
+	session_cancel_queue(session, "keeper");
+	json_set_string(body, "state", "reset");
+	json_set_string(body, "reason", "reopened");
+	record_body(session->record, EVENT_RESTARTED, NULL, body);
+}
+
+/* --- running ------------------------------------------------------------------------------------ */
+
+static void cell_timer_fired(uv_timer_t *timer);
+
+static void cell_start(struct session *session, struct cell *cell)
+{
+	struct err err = ERR_INIT;
+	int64_t timeout_us = cell->timeout_us;
+
+	session_move(session, SESSION_RUN);
+	cell_move(session->cells, cell, CELL_START);
+	session->running = cell;
+	cell->started_us = clock_monotonic_us();
+	record_body(session->record, EVENT_STARTED, cell->id, NULL);
+	uv_timer_start(session->cell_timer, cell_timer_fired, (uint64_t)(timeout_us + 999) / 1000, 0);
+	/* A guest that cannot be told is dead or dying: its pidfd says so, and that ends the cell. */
+	if (session->engine->ops->run(session->engine, cell->number, cell->code, cell->code_len,
+				      cell->allow_stdin, &err) != 0)
+		session->engine->ops->kill(session->engine);
+}
+
+void session_next(struct session *session)
+{
+	struct cell *cell = cells_next(session->cells);
+
+	if (session->state != SESSION_IDLE || record_is_full(session->record))
+		return;
+	if (cell && record_is_at_limit(session->record)) {
+		session_cancel_queue(session, session_drop_name(DROP_RECORD)); /* what they do could not be told */
+		cell = NULL;
+	}
+	if (cell)
+		cell_start(session, cell);
+	else if (session->draining)
+		session_stop(session, "stop");
+}
+
+int session_input(struct session *session, const char *text, size_t len, struct err *err)
+{
+	struct cell *cell = session->running;
+	struct json *body;
+
+	if (!cell || !cell->asking)
+		return err_set(err, ERR_NOT_FOUND, "no prompt waits for input");
+	if (session->engine->ops->input(session->engine, text, len, err) != 0)
+		return -1;
+	cell->asking = false;
+	body = json_new_object();
+	if (!text)
+		json_set(body, "eof", json_new_bool(true));
+	else if (!cell->asking_password)
+		json_set(body, "text", json_new_string(text, len));
+	record_body(session->record, EVENT_INPUT, cell->id, body);
+	return 0;
+}
+
+/* One rung of the ladder: interrupt, again, kill. */
+static void cell_timer_fired(uv_timer_t *timer)
+{
+	struct session *session = timer->data;
+	struct cell *cell = session->running;
+
+	if (!cell)
+		return;
+	cell_move(session->cells, cell, CELL_TIME_UP);
+	if (cell->state == CELL_KILLED) {
+		session->kill_reason = "timeout";
+		session->engine->ops->kill(session->engine);
+		return;
+	}
+	(void)session->engine->ops->interrupt(session->engine, cell->number, NULL);
+	uv_timer_start(timer, cell_timer_fired,
+		       cell->state == CELL_INTERRUPTED ? LADDER_AGAIN_MS : LADDER_KILL_MS, 0);
+}
+
+/* --- restart and stop ---------------------------------------------------------------------------- */
+
+void session_restart(struct session *session)
+{
+	session_cancel_queue(session, "restart");
+	session->kill_reason = "restart";
+	if (session->state == SESSION_IDLE || session->state == SESSION_RUNNING) {
+		session->engine->ops->kill(session->engine);
+	} else if (session->state == SESSION_BROKEN) {
+		session->restart_reason = "restart";
+		session->kill_reason = NULL;
+		session_move(session, SESSION_RESTART);
+		session_later(session);
+	} else {
+		session->kill_reason = NULL; /* a start is under way: that one is the restart */
+	}
+}
+
+static void server_closed(void *data)
+{
+	struct session *session = data;
+
+	session->ended(session->ended_data);
+}
+
+static void record_closed(void *data, const struct err *err)
+{
+	struct session *session = data;
+
+	(void)err; /* a save that failed has been tried; the journal has everything */
+	session_answer(&session->restart_waiters, NULL);
+	session_answer(&session->stop_waiters, NULL);
+	server_close(session->server, server_closed, session);
+}
+
+static void session_close(struct session *session)
+{
+	struct json *body = json_new_object();
+
+	uv_timer_stop(session->cell_timer);
+	session_release_engine(session);
+	if (session->running) /* its interpreter never came up again */
+		session_finish(session, session->running, "died", session->stop_reason, "gone", 0);
+	session_cancel_queue(session, session->stop_reason);
+	if (record_is_full(session->record))
+		record_drop_held(session->record);
+	session_say_truncated(session);
+	json_set_string(body, "reason", session->stop_reason);
+	if (journal_seq(record_journal(session->record)) > 0)
+		record_body(session->record, EVENT_STOPPED, NULL, body);
+	else
+		json_free(body);
+	record_close(session->record, record_closed, session);
+}
+
+/*
+ * Called again when the interpreter it killed has died; then, or when there is none, all is closed.
+ */
+void session_stop(struct session *session, const char *reason)
+{
+	bool first = session->state != SESSION_STOPPING;
+	bool alive = session->state == SESSION_IDLE || session->state == SESSION_RUNNING;
+
+	if (first) {
+		session->stop_reason = reason;
+		session_move(session, SESSION_STOP);
+		session_cancel_queue(session, reason);
+		if (alive) {
+			session->kill_reason = reason;
+			session->engine->ops->kill(session->engine);
+			return;
+		}
+	}
+	session_later(session);
+}
+
+/* A start or the end, from the loop: never from inside a call of the engine that it may free. */
+static void later_timer_fired(uv_timer_t *timer)
+{
+	struct session *session = timer->data;
+	struct err err = ERR_INIT;
+
+	if (session->state == SESSION_STOPPING)
+		session_close(session);
+	else if (session->state == SESSION_RESTARTING && session_start_engine(session, &err) != 0)
+		SESSION_ENGINE_EVENTS.failed(session, &err);
+}
+
+void session_later(struct session *session)
+{
+	uv_timer_start(session->later_timer, later_timer_fired, 0, 0);
+}
+

@@ -1,0 +1,142 @@
+/*
+ * The session: cells, one engine, one record, and the life of all three.
+ *
+ *             READY         RUN                    STOP (from any state)
+ *  STARTING ────────► IDLE ─────► RUNNING       ─────────────────────────► STOPPING ──► (ended)
+ *     │ FAILED         ▲ ◄──DONE───┘ │ DIED
+ *     ▼                │ READY       ▼
+ *   BROKEN ──RESTART─► RESTARTING ◄──┴── DIED also from IDLE
+ *
+ * One cell runs at a time. When the interpreter dies, its cell is finished with what is known, and a new one is
+ * started in the same box (state "reset"); only the variables are gone. A start that fails leaves the session BROKEN: it
+ * answers, refuses to run, and `restart` tries again.
+ */
+#ifndef FH_KEEPER_SESSION_H
+#define FH_KEEPER_SESSION_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "base/err.h"
+#include "engine/engine.h"
+#include "keeper/cells.h"
+#include "keeper/config.h"
+#include "keeper/record.h"
+#include "keeper/server.h"
+#include "sandbox/box.h"
+#include "sandbox/policy.h"
+
+enum session_state {
+	SESSION_STARTING,
+	SESSION_IDLE,
+	SESSION_RUNNING,
+	SESSION_RESTARTING,
+	SESSION_BROKEN,
+	SESSION_STOPPING,
+	SESSION_STATE_COUNT
+};
+
+enum session_event {
+	SESSION_READY,
+	SESSION_FAILED,
+	SESSION_RUN,
+	SESSION_DONE,
+	SESSION_DIED,
+	SESSION_RESTART,
+	SESSION_STOP,
+	SESSION_EVENT_COUNT
+};
+
+/* An answer that has to wait: for a restart, or for the end. */
+struct waiting_reply {
+	struct waiting_reply *next;
+	struct client *client;
+	struct json *id;
+};
+
+struct session {
+	uv_loop_t *loop;
+	int dirfd;
+	struct config config;
+	struct record *record;
+	struct server *server;
+	struct cells *cells;
+	/* interpreter.c: */
+	struct policy policy;
+	struct json *environment; /* what the zygote said of the Python environment; NULL: cold */
+	char *python, *cold_script, *guest_folder;
+	const char **read_paths;
+	struct box *box;
+	struct engine *engine;
+	int pool_fd; /* until the engine has it */
+	struct json *hello;
+
+	enum session_state state;
+	struct cell *running;
+	char *section;           /* title of the last section; NULL: none yet */
+	bool draining;           /* stop when the queue is empty */
+	const char *stop_reason; /* constant; NULL: not stopping */
+	const char *kill_reason; /* why the interpreter was killed by us; NULL: it was not */
+	const char *restart_reason;
+	bool opened;             /* clients have been greeted */
+	uv_timer_t *cell_timer;
+	uv_timer_t *later_timer;
+	struct waiting_reply *restart_waiters, *stop_waiters;
+	void (*ended)(void *data); /* all is closed: the loop may stop */
+	void *ended_data;
+};
+
+extern const struct engine_events SESSION_ENGINE_EVENTS; /* data is the session */
+extern const struct record_events SESSION_RECORD_EVENTS; /* data is the session */
+
+const char *session_state_name(const struct session *session); /* as the protocol has it */
+
+/* Moves the state by the table; an illegal move is an assert. */
+void session_move(struct session *session, enum session_event event);
+
+/* Answers all of them: refused with err, or with an empty reply when it is NULL. */
+void session_answer(struct waiting_reply **waiters, const struct err *err);
+
+/* Goes on from the loop: starts an interpreter when RESTARTING, closes everything when STOPPING. */
+void session_later(struct session *session);
+
+/* Runs the next queued cell if one may run; ends a draining session. */
+void session_next(struct session *session);
+
+/* The running cell's time limit, its end, and cells that never ran. */
+void session_cancel_queue(struct session *session, const char *reason); /* of their `finished`; may be NULL */
+void session_finish(struct session *session, struct cell *cell, const char *status, const char *reason,
+		    const char *state, int64_t execution_count);
+
+/* The limit (or "no_space") by which `truncated` and `warning` name what was dropped. */
+const char *session_drop_name(enum drop drop);
+
+/* Says of all cells what was dropped and not told yet: output after their end, and what did not fit into the record. */
+void session_say_truncated(struct session *session);
+
+/* Answers the prompt that waits; text NULL is the end of file. ERR_NOT_FOUND when none waits. */
+int session_input(struct session *session, const char *text, size_t len, struct err *err);
+
+/* Closes the cells that a dead keeper left open, and says that the variables are gone. */
+void session_reopen(struct session *session);
+
+/* Ends the session: the running cell is killed, the queue cancelled. Repeated calls do nothing. */
+void session_stop(struct session *session, const char *reason);
+
+/* Kills the interpreter and starts a new one. */
+void session_restart(struct session *session);
+
+/* Appends the text for a model of one cell. `finished` (may be NULL) is an event that is not in the journal yet. */
+int session_text(struct session *session, const struct cell *cell, int64_t total_chars, int64_t item_chars,
+		 const struct event *finished, struct buf *out, struct err *err);
+
+/* ops.c: answers one line of a client. */
+void session_line(struct session *session, struct client *client, const char *line, size_t len);
+
+/* interpreter.c: what is needed once, and each start of an interpreter (the box is rebuilt when it is gone). */
+int session_prepare(struct session *session, struct err *err);
+int session_start_engine(struct session *session, struct err *err);
+void session_release_engine(struct session *session);
+struct json *session_versions(const struct session *session);
+
+#endif
