@@ -1,0 +1,281 @@
+/*
+ * libfumehood: sandboxed, stateful Python sessions from C.
+ *
+ *	struct fh_error error = FH_ERROR_INIT;
+ *	struct fh_start_params params;
+ *	struct fh_result result = FH_RESULT_INIT;
+ *
+ *	fh_start_params_init(&params);
+ *	struct fh_session *session = fh_start(&params, &error);
+ *	if (session && fh_run(session, "x = 6\nx * 7", 11, NULL, &result, &error) == 0)
+ *		printf("%s\n", result.result);	// 42
+ *	else
+ *		fprintf(stderr, "%s\n", error.text);
+ *	fh_result_release(&result);
+ *	fh_close(session);
+ *
+ * A session is an interpreter with a workspace, a journal and a notebook, owned by a process of its own, the
+ * keeper. This library starts keepers, finds the running ones, and speaks the session protocol
+ * (doc/protocol.md) with them. It starts no thread, installs no signal handler, writes to no terminal,
+ * and never raises SIGPIPE. A session object may be used by one thread at a time; different sessions are
+ * independent of each other.
+ *
+ * Rules that hold everywhere:
+ * - Text is UTF-8. Lengths are in bytes, times in the unit that the name ends with.
+ * - A function that can fail takes a caller-owned `struct fh_error *` last; it may be NULL and is
+ *   untouched on success. What the code in a cell does wrong is no failure of a call: it is a status.
+ * - `char *` results belong to the caller and are freed with fh_free(); `const char *` results are borrowed and
+ *   live as long as what they were asked of.
+ * - Requests, replies and events are JSON objects as doc/protocol.md describes them.
+ *
+ * Version 0: members may be added to the structs; recompile with the header that belongs to the library.
+ */
+#ifndef FUMEHOOD_H
+#define FUMEHOOD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FH_PUBLIC __attribute__((visibility("default")))
+
+/* "0.1.0": the version of the library. */
+FH_PUBLIC const char *fh_version(void);
+
+/* Frees a `char *` that a function here returned. NULL is fine. */
+FH_PUBLIC void fh_free(char *text);
+
+/* --- errors ----------------------------------------------------------------------------------- */
+
+enum fh_code {
+	FH_OK = 0,
+	FH_USAGE,       /* a parameter makes no sense */
+	FH_INVALID,     /* a request, file or value is not of the right form */
+	FH_DUPLICATE,   /* the id or the name is taken */
+	FH_NOT_FOUND,   /* no such session, cell, file */
+	FH_BUSY,        /* someone else owns it now, or the queue is full */
+	FH_DENIED,      /* permission, or the policy forbids it */
+	FH_UNSUPPORTED, /* this kernel, engine or version cannot do it */
+	FH_LIMIT,       /* a named limit was met */
+	FH_NO_SPACE,    /* the disk is full */
+	FH_TIMEOUT,     /* it took too long */
+	FH_CORRUPT,     /* a file of Fumehood's is damaged */
+	FH_GONE,        /* the keeper has closed, died or stopped, or the wait was cancelled */
+	FH_SANDBOX,     /* the box could not be built as the policy demands */
+	FH_ENGINE,      /* the interpreter could not be started */
+	FH_IO,          /* a system call failed; `sys` has errno */
+	FH_INTERNAL     /* a bug of Fumehood's */
+};
+
+struct fh_error {
+	enum fh_code code;
+	int sys;        /* errno of the failed system call, or 0 */
+	char text[256]; /* a sentence that says what to do; UTF-8 */
+};
+
+#define FH_ERROR_INIT {FH_OK, 0, ""}
+
+/* The code as the session protocol names it, such as "not_found". Never NULL. */
+FH_PUBLIC const char *fh_code_name(enum fh_code code);
+
+/* --- sessions --------------------------------------------------------------------------------- */
+
+struct fh_session;
+
+enum fh_tier {
+	FH_TIER_SANDBOX, /* the strongest sandbox there is; refused where none can be built */
+	FH_TIER_NONE     /* no containment at all: the code runs with the rights of the caller */
+};
+
+struct fh_start_params {
+	const char *name;        /* alias, unique among the sessions: 1 to 128 bytes of UTF-8 without
+				    control characters and '/', not beginning with '.' or '-'. NULL: none */
+	const char *workspace;   /* directory the session works in, any bytes; NULL: a private one inside
+				    the session's own directory. Which directories are fit is not checked here */
+	bool workspace_read_only;
+	const char *python;      /* absolute path of a Python >= 3.9; NULL: Fumehood's default environment */
+	enum fh_tier tier;
+	double wall_s_max;       /* longest time a cell may run; > 0 */
+	uint64_t output_bytes_max; /* per cell; 0: 64 MiB */
+	bool ends_with_client;   /* the session stops when its last client has gone (default) */
+	const char *notebook_metadata; /* JSON object for the notebook's metadata; NULL: none */
+	int cancel_fd;           /* when it becomes readable, waiting for the session ends with FH_GONE; -1: none */
+};
+
+/* The defaults: no name, private workspace, sandbox, 300 s, ends with its client. */
+FH_PUBLIC void fh_start_params_init(struct fh_start_params *params);
+
+/*
+ * Makes a session and waits until it is ready. Returns NULL on failure, and then nothing is left of it;
+ * FH_DUPLICATE when the name is taken. The caller owns the session object (fh_close); the session
+ * itself lives on as `ends_with_client` says, and its directory until fh_remove().
+ */
+FH_PUBLIC struct fh_session *fh_start(const struct fh_start_params *params, struct fh_error *error);
+
+struct fh_open_params {
+	bool running_only; /* FH_NOT_FOUND instead of starting a keeper for a session that has none */
+	int cancel_fd;     /* as above */
+};
+
+FH_PUBLIC void fh_open_params_init(struct fh_open_params *params);
+
+/*
+ * Connects to the session with this name, id, or unique beginning of an id (4 characters or more), and
+ * waits until it is ready. One that was stopped or whose keeper died is reopened: its journal and notebook go on,
+ * its interpreter is new. `params` may be NULL.
+ */
+FH_PUBLIC struct fh_session *fh_open(const char *session, const struct fh_open_params *params,
+				     struct fh_error *error);
+
+/* Disconnects and frees. NULL is fine. */
+FH_PUBLIC void fh_close(struct fh_session *session);
+
+FH_PUBLIC const char *fh_id(const struct fh_session *session);
+FH_PUBLIC const char *fh_name(const struct fh_session *session);      /* NULL: none */
+FH_PUBLIC const char *fh_directory(const struct fh_session *session); /* absolute path */
+
+/* The `hello` line of the keeper, without LF. */
+FH_PUBLIC const char *fh_hello(const struct fh_session *session);
+
+/* The last event's number when this client connected. */
+FH_PUBLIC uint64_t fh_hello_seq(const struct fh_session *session);
+
+/*
+ * A descriptor that is readable when fh_next() may have something new. Lines that have been read
+ * already do not show there: call fh_next(session, 0, ...) until it returns 0 before polling.
+ */
+FH_PUBLIC int fh_fd(const struct fh_session *session);
+
+/* Bounds the wait of every later call for its answer; -1, the default: no bound. After FH_TIMEOUT the
+ * late answer is passed over, and the session can be used on. */
+FH_PUBLIC void fh_set_timeout(struct fh_session *session, int timeout_ms);
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+/*
+ * Sends one request (a JSON object without line breaks) and waits for its answer. `reply` receives the `reply`
+ * line (fh_free) and may be NULL. A refusal is a failure with the code and message of the keeper.
+ * Events that arrive meanwhile are kept for fh_next(); beyond 16 MiB of them they are asked for again
+ * later, so none is lost and memory stays bounded.
+ */
+FH_PUBLIC int fh_call(struct fh_session *session, const char *request, size_t len, char **reply,
+		      struct fh_error *error);
+
+/* Sends one request and passes its answer over: for what must never wait. */
+FH_PUBLIC int fh_post(struct fh_session *session, const char *request, size_t len,
+		      struct fh_error *error);
+
+/* Asks for the events after number `since` (0: from the first), with later ones as they come. Replaces an
+ * earlier subscription; events of that one which were not yet taken are dropped. */
+FH_PUBLIC int fh_events(struct fh_session *session, uint64_t since, struct fh_error *error);
+
+/*
+ * The next event as one line of JSON without LF, valid until the next call on this session. Waits at most
+ * `timeout_ms` (0: not at all, -1: without end). 1: an event; 0: none in time; -1: failure, FH_GONE when the
+ * connection has ended. Events come only after fh_events() or fh_run().
+ */
+FH_PUBLIC int fh_next(struct fh_session *session, int timeout_ms, const char **event, size_t *len,
+		      struct fh_error *error);
+
+/* --- running code ----------------------------------------------------------------------------- */
+
+enum fh_status {
+	FH_CELL_OK,
+	FH_CELL_ERROR,       /* an exception */
+	FH_CELL_INTERRUPTED,
+	FH_CELL_TIMEOUT,
+	FH_CELL_DIED,        /* the interpreter died; `reason` says of what */
+	FH_CELL_CANCELLED    /* it never ran */
+};
+
+struct fh_run_params {
+	const char *id;         /* the cell's id, unique in the session; NULL: made by the keeper */
+	double timeout_s;       /* 0: the session's limit, which is also the most */
+	size_t max_chars;       /* length of `text` in the result; 0: no text is made */
+	bool allow_stdin;       /* input() asks through `on_event`; without, it raises EOFError */
+	const char *metadata;   /* JSON object for the notebook's cell; NULL: none */
+	size_t output_bytes_max; /* of stdout and of stderr to collect; the rest is counted in *_dropped */
+	/* Called with every event that is met, also of other cells, in order. May call fh_input(),
+	 * fh_interrupt() and fh_post(). NULL: not wanted. */
+	void (*on_event)(void *data, struct fh_session *session, const char *event, size_t len);
+	void *data;
+};
+
+/* The defaults: 0 or NULL each, and 64 MiB of output. */
+FH_PUBLIC void fh_run_params_init(struct fh_run_params *params);
+
+/* What became of a cell. Strings are NUL-terminated; those that are absent are NULL. */
+struct fh_result {
+	char *cell;              /* its id */
+	enum fh_status status;
+	char *reason;            /* why it died */
+	char *state;             /* of the variables: "kept", "recovered", "reset", "gone" */
+	int64_t execution_count; /* 0: none */
+	int64_t duration_us;
+	char *out;               /* what it wrote to stdout, never NULL after fh_run(); may hold NUL */
+	size_t out_len;
+	uint64_t out_dropped;
+	char *err;               /* ... to stderr */
+	size_t err_len;
+	uint64_t err_dropped;
+	char *result;            /* text/plain of the last expression's value */
+	char *result_data;       /* JSON object: its whole mime bundle */
+	char *ename;             /* of the exception */
+	char *evalue;
+	char *traceback;         /* lines joined with LF */
+	char *text;              /* the text for a model */
+};
+
+#define FH_RESULT_INIT {0}
+
+/*
+ * Runs code as one cell and waits for its end. 0: the cell has ended, see result->status; -1: it was refused
+ * or the session is gone. Begins a subscription from the session's present if there is none. `params`
+ * may be NULL. `result` must be FH_RESULT_INIT or released.
+ */
+FH_PUBLIC int fh_run(struct fh_session *session, const char *code, size_t len,
+		     const struct fh_run_params *params, struct fh_result *result,
+		     struct fh_error *error);
+
+/* Frees the members and clears the struct. */
+FH_PUBLIC void fh_result_release(struct fh_result *result);
+
+/* Interrupts the cell, or whatever runs (NULL). Does not wait; a cell that has ended is left alone. */
+FH_PUBLIC int fh_interrupt(struct fh_session *session, const char *cell, struct fh_error *error);
+
+/* Answers a prompt; NULL: end of file. Does not wait. */
+FH_PUBLIC int fh_input(struct fh_session *session, const char *text, struct fh_error *error);
+
+/* The text of a cell for a model, of at most `max_chars` characters (0: 8,000). */
+FH_PUBLIC char *fh_text(struct fh_session *session, const char *cell, size_t max_chars,
+			struct fh_error *error);
+
+/* The notebook as JSON text, multi-line strings joined (as nbformat.read gives it). */
+FH_PUBLIC char *fh_notebook(struct fh_session *session, struct fh_error *error);
+
+/* Saves the notebook; returns the path of the file that holds everything up to now. */
+FH_PUBLIC char *fh_save(struct fh_session *session, struct fh_error *error);
+
+/* A new interpreter in the same session: queued cells are cancelled, variables are gone. */
+FH_PUBLIC int fh_restart(struct fh_session *session, struct fh_error *error);
+
+/* Ends the session; it can be opened again. `drain`: after the cells that are queued. */
+FH_PUBLIC int fh_stop(struct fh_session *session, bool drain, struct fh_error *error);
+
+/* --- all sessions ----------------------------------------------------------------------------- */
+
+/* JSON array of the sessions, newest first: {"id","name","created","directory","workspace","engine","running","bytes"}. */
+FH_PUBLIC char *fh_list(struct fh_error *error);
+
+/* Removes the directory and the name of a session that is not running (FH_BUSY if it is). */
+FH_PUBLIC int fh_remove(const char *session, struct fh_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

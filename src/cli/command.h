@@ -1,0 +1,30 @@
+/*
+ * Verbs: one file each, listed in main.c.
+ */
+#ifndef FH_CLI_COMMAND_H
+#define FH_CLI_COMMAND_H
+
+#include "base/err.h"
+
+/* Exit statuses beside those of err_exit_status(). */
+enum { EXIT_CELL_FAILED = 1, EXIT_USAGE = 2, EXIT_FUMEHOOD = 125 };
+
+struct command {
+	const char *name;
+	const char *summary; /* one line, for `fumehood help` */
+	const char *help;    /* synopsis, examples, options: whole text */
+	const char *example; /* shown when the usage is wrong */
+	int (*run)(const struct command *command, int argc, char **argv); /* argv[0] is the verb; exit status */
+};
+
+extern const struct command COMMAND_RUN, COMMAND_PIPE, COMMAND_LS, COMMAND_LOG, COMMAND_TEXT,
+	COMMAND_EXPORT, COMMAND_INTERRUPT, COMMAND_RESTART, COMMAND_STOP, COMMAND_GC, COMMAND_POOL,
+	COMMAND_DOCTOR, COMMAND_VERSION, COMMAND_HELP;
+
+/* NULL-terminated, in the order of `fumehood help`. */
+extern const struct command *const COMMANDS[];
+
+/* NULL when there is no such verb. */
+const struct command *command_find(const char *name);
+
+#endif

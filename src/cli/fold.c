@@ -1,0 +1,136 @@
+/*
+ * Reading a journal into the folds. See fold.h.
+ *
+ * The same folds as the keeper's over the same events, so the bytes are the same. A line that is damaged is
+ * passed over and counted: what is left is still worth having.
+ */
+#include "cli/fold.h"
+
+#include "base/mem.h"
+#include "digest/digest.h"
+#include "journal/cursor.h"
+#include "journal/journal.h"
+#include "notebook/notebook.h"
+
+/* Of one event: what a notebook or a text can use of it is in memory at once anyway. */
+#define INLINE_BYTES_MAX ((uint64_t)256 << 20)
+
+static void cursor_cleanup(struct cursor **cursor)
+{
+	cursor_free(*cursor);
+}
+
+static void notebook_cleanup(struct notebook **notebook)
+{
+	notebook_free(*notebook);
+}
+
+static void digest_cleanup(struct digest **digest)
+{
+	digest_free(*digest);
+}
+
+/* The next event with its values inline: 1, 0 at the end, -1. */
+static int next_event(int dirfd, struct cursor *cursor, struct event *event, uint64_t *damaged,
+		      struct err *err)
+{
+	bool inlined;
+
+	for (;;) {
+		switch (cursor_next(cursor, event, err)) {
+		case CURSOR_EVENT:
+			return event_inline(dirfd, event, INLINE_BYTES_MAX, &inlined, err) == 0 ? 1 : -1;
+		case CURSOR_END:
+			return 0;
+		case CURSOR_DAMAGED:
+			if (damaged)
+				(*damaged)++;
+			break;
+		case CURSOR_ERROR:
+			return -1;
+		}
+	}
+}
+
+int fold_notebook(int dirfd, uint64_t until, struct buf *out, uint64_t *damaged, struct err *err)
+{
+	__attribute__((cleanup(cursor_cleanup))) struct cursor *cursor = cursor_open(dirfd, 0, err);
+	__attribute__((cleanup(notebook_cleanup))) struct notebook *notebook = NULL;
+
+	if (!cursor)
+		return -1;
+	notebook = notebook_new();
+	for (;;) {
+		cleanup_event struct event event = EVENT_INIT;
+		int got = next_event(dirfd, cursor, &event, damaged, err);
+
+		if (got < 0)
+			return -1;
+		if (got == 0 || event.seq > until)
+			break;
+		notebook_apply(notebook, &event);
+	}
+	notebook_write(notebook, out);
+	return 0;
+}
+
+/* The id of the last cell that was started, owned by the caller; NULL when there is none. */
+static char *last_cell(int dirfd, struct err *err)
+{
+	__attribute__((cleanup(cursor_cleanup))) struct cursor *cursor = cursor_open(dirfd, 0, err);
+	cleanup_free char *last = NULL;
+
+	if (!cursor)
+		return NULL;
+	for (;;) {
+		cleanup_event struct event event = EVENT_INIT;
+		enum cursor_step step = cursor_next(cursor, &event, err);
+
+		if (step == CURSOR_ERROR)
+			return NULL;
+		if (step == CURSOR_END)
+			break;
+		if (step == CURSOR_EVENT && event.type == EVENT_STARTED && event.cell) {
+			free(last);
+			last = mem_take(event.cell);
+		}
+	}
+	if (!last)
+		err_set(err, ERR_NOT_FOUND, "no cell has run in this session");
+	return mem_take(last);
+}
+
+int fold_text(int dirfd, const char *cell, size_t max_chars, const char *whole, struct buf *out,
+	      struct err *err)
+{
+	struct digest_params params = {.total_chars_max = max_chars, .whole = whole};
+	__attribute__((cleanup(cursor_cleanup))) struct cursor *cursor = NULL;
+	__attribute__((cleanup(digest_cleanup))) struct digest *digest = NULL;
+	cleanup_free char *last = cell ? NULL : last_cell(dirfd, err);
+	bool found = false;
+
+	if (!cell && !last)
+		return -1;
+	cell = cell ? cell : last;
+	cursor = cursor_open(dirfd, 0, err);
+	if (!cursor)
+		return -1;
+	digest = digest_new(&params);
+	for (;;) {
+		cleanup_event struct event event = EVENT_INIT;
+		int got = next_event(dirfd, cursor, &event, NULL, err);
+
+		if (got < 0)
+			return -1;
+		if (got == 0)
+			break;
+		if (!event.cell || strcmp(event.cell, cell) != 0)
+			continue;
+		found = found || event.type == EVENT_CELL;
+		digest_apply(digest, &event);
+	}
+	if (!found)
+		return err_set(err, ERR_NOT_FOUND, "there is no cell %s in this session", cell);
+	digest_text(digest, out);
+	return 0;
+}

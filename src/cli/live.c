@@ -1,0 +1,320 @@
+/*
+ * The loop of `fumehood run`. See live.h.
+ *
+ * It waits for three things at once: events of the session, signals, and (while a prompt waits) lines of
+ * stdin. Nothing is read ahead: while stdout does not take more, this process waits in write(2), and
+ * the keeper's journal holds what comes meanwhile.
+ *
+ * Ctrl-C interrupts the cell. A second one within 2 s means that the code does not react: a session
+ * made for this command is stopped; one that lives on gets a new interpreter, and its cell ends as died.
+ */
+#include "cli/live.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "cli/say.h"
+#include "cli/signals.h"
+
+enum { CALL_TIMEOUT_MS = 60000 };
+#define AGAIN_US ((int64_t)2000000)
+
+/* What is known of the cell that runs. */
+struct running {
+	char *id;
+	bool finished;
+	enum live_end end;
+	int signal;
+};
+
+static void running_release(struct running *running)
+{
+	free(running->id);
+}
+
+void live_init(struct live *live, struct fh_session *session, enum live_mode mode, int signal_fd,
+	       const char *directory, bool errors_only)
+{
+	*live = (struct live){.session = session, .mode = mode, .signal_fd = signal_fd};
+	show_init(&live->show, directory, errors_only);
+	input_init(&live->input, STDIN_FILENO);
+	fh_set_timeout(session, CALL_TIMEOUT_MS);
+}
+
+void live_release(struct live *live)
+{
+	show_release(&live->show);
+	input_release(&live->input);
+}
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+static int call(struct live *live, const struct json *request, char **reply, struct err *err)
+{
+	cleanup_buf struct buf text = BUF_INIT;
+	struct fh_error error = FH_ERROR_INIT;
+
+	json_write(&text, request);
+	if (fh_call(live->session, buf_bytes(&text), text.len, reply, &error) == 0)
+		return 0;
+	return say_take(err, &error);
+}
+
+/* Calls; an id that an earlier run of the same notebook in this session has taken is left to the keeper. */
+static int call_with_id(struct live *live, struct json *request, char **reply, struct err *err)
+{
+	struct err why = ERR_INIT;
+
+	if (call(live, request, reply, &why) == 0)
+		return 0;
+	if (why.code == ERR_DUPLICATE && json_remove(request, "id"))
+		return call(live, request, reply, err);
+	*err = why;
+	return -1;
+}
+
+int live_note(struct live *live, const char *id, const char *cell_type, const char *text, size_t len,
+	      const struct json *metadata, const struct json *attachments, struct err *err)
+{
+	cleanup_json struct json *request = json_new_object();
+
+	json_set_string(request, "op", "note");
+	if (id)
+		json_set_string(request, "id", id);
+	json_set_string(request, "cell_type", cell_type);
+	json_set(request, "text", json_new_string(text, len));
+	if (metadata)
+		json_set(request, "metadata", json_copy(metadata));
+	if (attachments)
+		json_set(request, "attachments", json_copy(attachments));
+	return call_with_id(live, request, NULL, err);
+}
+
+/* Sends the run; the id of its cell is owned by *running. */
+static int send_run(struct live *live, const struct live_cell *cell, struct running *running,
+		    struct err *err)
+{
+	cleanup_json struct json *request = json_new_object();
+	cleanup_json struct json *answer = NULL;
+	cleanup_free char *reply = NULL;
+
+	json_set_string(request, "op", "run");
+	if (cell->id)
+		json_set_string(request, "id", cell->id);
+	json_set(request, "code", json_new_string(cell->code, cell->code_len));
+	if (cell->timeout_s > 0)
+		json_set(request, "timeout", json_new_double(cell->timeout_s));
+	if (cell->allow_stdin)
+		json_set(request, "allow_stdin", json_new_bool(true));
+	if (live->mode == LIVE_TEXT)
+		json_set_int(request, "max_chars", (int64_t)live->max_chars);
+	if (cell->metadata)
+		json_set(request, "metadata", json_copy(cell->metadata));
+	if (call_with_id(live, request, &reply, err) != 0)
+		return -1;
+	answer = json_parse(reply, strlen(reply), &JSON_LIMITS, err);
+	if (!answer || !json_get_string(answer, "cell"))
+		return err_set(err, ERR_CORRUPT, "the keeper's reply names no cell");
+	running->id = mem_string(json_get_string(answer, "cell"));
+	show_add_cell(&live->show, running->id);
+	return 0;
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static enum live_end end_from_status(const char *status)
+{
+	static const struct { const char *status; enum live_end end; } ends[] = {
+		{"ok", LIVE_OK}, {"error", LIVE_ERROR}, {"timeout", LIVE_TIMEOUT},
+		{"interrupted", LIVE_INTERRUPTED},
+	};
+
+	for (size_t i = 0; status && i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (strcmp(ends[i].status, status) == 0)
+			return ends[i].end;
+	return LIVE_DIED;
+}
+
+static int print_text(struct live *live, const struct event *event, struct err *err)
+{
+	cleanup_buf struct buf out = BUF_INIT;
+	size_t len = 0;
+	const char *text = json_string(json_get(event->body, "text"), &len);
+
+	if (!text)
+		return 0;
+	if (live->texts)
+		buf_append_char(&out, '\n');
+	live->texts = true;
+	buf_append(&out, text, len);
+	buf_append_char(&out, '\n');
+	terminal_guest(&live->show.out, buf_bytes(&out), out.len);
+	return show_flush(&live->show, err);
+}
+
+static void ask(struct live *live, const struct event *event)
+{
+	const char *prompt = json_get_string(event->body, "prompt");
+
+	if (live->mode == LIVE_SHOW && prompt)
+		show_prompt(&live->show, prompt);
+	input_ask(&live->input, json_get_bool(event->body, "password", false));
+}
+
+/* Takes one line of the journal. */
+static int take_event(struct live *live, struct running *running, const char *line, size_t len,
+		      struct err *err)
+{
+	cleanup_event struct event event = EVENT_INIT;
+	bool ours;
+
+	if (event_parse(line, len, &event, err) != 0)
+		return err_wrap(err, "the keeper sent a bad event");
+	ours = event.cell && strcmp(event.cell, running->id) == 0;
+	if (live->mode == LIVE_JSON) {
+		buf_append(&live->show.out.out, line, len);
+		buf_append_char(&live->show.out.out, '\n');
+	} else if (live->mode == LIVE_SHOW) {
+		show_event(&live->show, &event);
+	}
+	if (event.type == EVENT_STOPPED)
+		return err_set(err, ERR_GONE, "the session was stopped");
+	if (!ours)
+		return 0;
+	if (event.type == EVENT_INPUT_REQUEST)
+		ask(live, &event);
+	if (event.type == EVENT_INPUT || event.type == EVENT_FINISHED)
+		input_done(&live->input);
+	if (event.type == EVENT_FINISHED) {
+		running->finished = true;
+		running->end = end_from_status(json_get_string(event.body, "status"));
+		if (live->mode == LIVE_TEXT)
+			return print_text(live, &event, err);
+	}
+	return 0;
+}
+
+/* Takes all events that are there. */
+static int take_events(struct live *live, struct running *running, struct err *err)
+{
+	while (!running->finished) {
+		struct fh_error error = FH_ERROR_INIT;
+		const char *line;
+		size_t len;
+		int got = fh_next(live->session, 0, &line, &len, &error);
+
+		if (got < 0)
+			return say_take(err, &error);
+		if (got == 0)
+			break;
+		if (take_event(live, running, line, len, err) != 0)
+			return -1;
+		/* Shown at least once in a mebibyte, so that a flood does not gather here. */
+		if (live->show.out.out.len > 1 << 20 && show_flush(&live->show, err) != 0)
+			return -1;
+	}
+	return show_flush(&live->show, err);
+}
+
+/* --- signals and input ------------------------------------------------------------------------ */
+
+static int take_signal(struct live *live, struct running *running, struct err *err)
+{
+	static const char restart[] = "{\"op\":\"restart\"}";
+	struct fh_error error = FH_ERROR_INIT;
+	int64_t now = clock_monotonic_us();
+	int signal_number = signals_next(live->signal_fd);
+	bool again = live->interrupted_us && now - live->interrupted_us < AGAIN_US;
+	int outcome;
+
+	if (!signal_number)
+		return 0;
+	if (signal_number != SIGINT || (again && !live->lives_on)) {
+		running->finished = true;
+		running->end = LIVE_STOPPED;
+		running->signal = signal_number;
+		return 0;
+	}
+	live->interrupted_us = now;
+	if (again) {
+		live->interrupted_us = 0;
+		outcome = fh_post(live->session, restart, sizeof(restart) - 1, &error);
+	} else {
+		if (live->show.err.tty)
+			say("interrupted; Ctrl-C again within 2 s %s", live->lives_on
+			    ? "restarts the interpreter (variables are lost)" : "ends the session");
+		outcome = fh_interrupt(live->session, running->id, &error);
+	}
+	return outcome == 0 ? 0 : say_take(err, &error);
+}
+
+static int take_input(struct live *live, struct err *err)
+{
+	struct fh_error error = FH_ERROR_INIT;
+	cleanup_json struct json *request = NULL;
+	cleanup_buf struct buf line = BUF_INIT;
+
+	switch (input_next(&live->input)) {
+	case INPUT_NONE:
+		return 0;
+	case INPUT_LINE:
+		request = json_new_object();
+		json_set_string(request, "op", "input");
+		json_set(request, "text", json_new_string(buf_bytes(&live->input.answer),
+							   live->input.answer.len));
+		json_write(&line, request);
+		live->show.out.line_start = live->input.tty; /* the user has typed Enter */
+		break;
+	case INPUT_END:
+		buf_append_string(&line, "{\"op\":\"input\",\"eof\":true}");
+		break;
+	}
+	input_done(&live->input);
+	return fh_post(live->session, buf_bytes(&line), line.len, &error) == 0 ? 0 : say_take(err, &error);
+}
+
+static int wait_more(struct live *live, struct running *running, struct err *err)
+{
+	struct pollfd fds[3] = {
+		{.fd = fh_fd(live->session), .events = POLLIN},
+		{.fd = live->signal_fd, .events = POLLIN},
+		{.fd = input_wants(&live->input) ? live->input.fd : -1, .events = POLLIN},
+	};
+
+	if (poll(fds, 3, -1) < 0)
+		return errno == EINTR ? 0 : err_sys(err, "poll");
+	if (fds[2].revents) {
+		input_read(&live->input);
+		if (take_input(live, err) != 0)
+			return -1;
+	}
+	return fds[1].revents ? take_signal(live, running, err) : 0;
+}
+
+enum live_end live_run(struct live *live, const struct live_cell *cell, int *signal_number,
+		       struct err *err)
+{
+	__attribute__((cleanup(running_release))) struct running running = {.id = NULL};
+
+	live->interrupted_us = 0;
+	if (send_run(live, cell, &running, err) != 0)
+		return LIVE_FAULT;
+	for (;;) {
+		if (take_events(live, &running, err) != 0)
+			return LIVE_FAULT;
+		if (running.finished)
+			break;
+		/* Lines that were read before the prompt came need no more reading. */
+		if (live->input.waiting && take_input(live, err) != 0)
+			return LIVE_FAULT;
+		if (wait_more(live, &running, err) != 0)
+			return LIVE_FAULT;
+	}
+	*signal_number = running.signal;
+	return running.end;
+}

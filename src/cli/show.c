@@ -1,0 +1,262 @@
+/*
+ * Events for people. See show.h.
+ *
+ * Order between the two streams: before text is added to one, the other is written out, so that on a terminal,
+ * where both lead to the same place, everything stands in the order of the journal.
+ */
+#include "cli/show.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+
+struct show_cell {
+	char *id;
+	unsigned images; /* as event_image() counts them */
+	bool failed;     /* a traceback was shown */
+};
+
+enum { PENDING_BYTES_MAX = 1 << 20 };
+
+static bool same_file(int a, int b)
+{
+	struct stat left, right;
+
+	return fstat(a, &left) == 0 && fstat(b, &right) == 0 && left.st_dev == right.st_dev &&
+	       left.st_ino == right.st_ino;
+}
+
+void show_init(struct show *show, const char *directory, bool errors_only)
+{
+	*show = (struct show){.directory = directory, .errors_only = errors_only};
+	terminal_init(&show->out, STDOUT_FILENO);
+	terminal_init(&show->err, STDERR_FILENO);
+	show->shared = same_file(STDOUT_FILENO, STDERR_FILENO);
+}
+
+void show_release(struct show *show)
+{
+	terminal_release(&show->out);
+	terminal_release(&show->err);
+	for (size_t i = 0; i < show->cell_count; i++)
+		free(show->cells[i].id);
+	free(show->cells);
+}
+
+void show_add_cell(struct show *show, const char *cell)
+{
+	show->cells = mem_resize(show->cells, show->cell_count + 1, sizeof(*show->cells));
+	show->cells[show->cell_count++] = (struct show_cell){.id = mem_string(cell), .images = 0, .failed = false};
+}
+
+/* The newest is looked at first: nearly all events are of it. */
+static struct show_cell *find_cell(struct show *show, const char *id)
+{
+	for (size_t i = show->cell_count; id && i > 0; i--)
+		if (strcmp(show->cells[i - 1].id, id) == 0)
+			return &show->cells[i - 1];
+	return NULL;
+}
+
+/* The terminal to add to. A failure to write the other one shows again in show_flush(). */
+static struct terminal *turn_to(struct show *show, bool is_stderr)
+{
+	struct terminal *to = is_stderr ? &show->err : &show->out;
+	struct terminal *other = is_stderr ? &show->out : &show->err;
+
+	if (show->other_last == is_stderr)
+		return to;
+	(void)terminal_flush(other, &show->failure);
+	if (show->shared)
+		to->line_start = other->line_start;
+	show->other_last = is_stderr;
+	return to;
+}
+
+static void note(struct show *show, const char *text)
+{
+	cleanup_buf struct buf shown = BUF_INIT;
+
+	text_escape(&shown, text, strlen(text), false, false);
+	buf_append_char(&shown, '\n');
+	terminal_own(turn_to(show, true), buf_bytes(&shown), true);
+}
+
+static void show_stream(struct show *show, const struct event *event)
+{
+	struct terminal *to = turn_to(show, event->is_stderr);
+
+	terminal_guest(to, event->text, event->text_len);
+	if (to->out.len > PENDING_BYTES_MAX)
+		(void)terminal_flush(to, &show->failure);
+}
+
+/* The line that stands for an image. */
+static void show_image(struct show *show, const struct event *event, struct show_cell *cell)
+{
+	const char *extension;
+	const char *mime = event_image(event, &extension);
+	cleanup_free char *line = NULL;
+	struct terminal *to;
+
+	if (!mime)
+		return;
+	cell->images++;
+	if (show->errors_only)
+		return;
+	if (show->directory)
+		line = mem_format("[%s: %s/images/%s-%u.%s]", mime, show->directory, cell->id,
+				  cell->images, extension);
+	else
+		line = mem_format("[%s: --keep or -o FILE.ipynb would keep it]", mime);
+	to = turn_to(show, false);
+	terminal_own(to, "", true);
+	terminal_guest(to, line, strlen(line));
+	terminal_guest(to, "\n", 1);
+}
+
+static void show_bundle(struct show *show, const struct event *event, struct show_cell *cell)
+{
+	const struct json *data = json_get(event->body, "data");
+	size_t len = 0;
+	const char *text = json_string(json_get(data, "text/plain"), &len);
+
+	if (!text)
+		text = json_string(json_get(data, "text/markdown"), &len);
+	if (text && !show->errors_only) {
+		struct terminal *to = turn_to(show, false);
+
+		terminal_own(to, "", true);
+		terminal_guest(to, text, len);
+		terminal_guest(to, "\n", 1);
+	}
+	show_image(show, event, cell);
+}
+
+static void show_error(struct show *show, const struct event *event, struct show_cell *cell)
+{
+	const struct json *lines = json_get(event->body, "traceback");
+	struct terminal *to = turn_to(show, true);
+	const char *name = json_get_string(event->body, "ename");
+	const char *value = json_get_string(event->body, "evalue");
+	size_t count = json_length(lines);
+
+	cell->failed = true;
+	terminal_own(to, "", true);
+	for (size_t i = 0; i < count; i++) {
+		size_t len = 0;
+		const char *line = json_string(json_at(lines, i), &len);
+
+		if (line)
+			terminal_guest(to, line, len);
+		if (!line || len == 0 || line[len - 1] != '\n')
+			terminal_guest(to, "\n", 1);
+	}
+	if (count == 0) {
+		cleanup_free char *line = mem_format("%s: %s\n", name ? name : "error", value ? value : "");
+
+		terminal_guest(to, line, strlen(line));
+	}
+}
+
+/* How a cell ended, when no traceback says it. */
+static void show_finished(struct show *show, const struct event *event,
+			  const struct show_cell *cell)
+{
+	const char *status = json_get_string(event->body, "status");
+	const char *reason = json_get_string(event->body, "reason");
+	const char *state = json_get_string(event->body, "state");
+	cleanup_buf struct buf text = BUF_INIT;
+
+	if (!status || strcmp(status, "ok") == 0 || strcmp(status, "error") == 0)
+		return;
+	if (strcmp(status, "interrupted") == 0 && cell->failed)
+		return;
+	if (strcmp(status, "died") == 0)
+		buf_printf(&text, "fumehood: the interpreter died%s%s", reason ? ": " : "",
+			   reason ? reason : "");
+	else if (strcmp(status, "timeout") == 0)
+		buf_printf(&text, "fumehood: the cell was stopped after %.3g s (--timeout)",
+			   (double)json_get_int(event->body, "duration_us", 0) / 1e6);
+	else
+		buf_printf(&text, "fumehood: the cell was %s%s%s", status, reason ? ": " : "",
+			   reason ? reason : "");
+	if (state && strcmp(state, "reset") == 0)
+		buf_append_string(&text, "; the variables are lost");
+	note(show, buf_bytes(&text));
+}
+
+static void show_truncated(struct show *show, const struct event *event)
+{
+	const char *name = json_get_string(event->body, "name");
+	const char *limit = json_get_string(event->body, "limit");
+	cleanup_free char *text = mem_format("fumehood: %lld bytes of %s were dropped (limit %s)",
+		(long long)json_get_int(event->body, "bytes_dropped", 0), name ? name : "output",
+		limit ? limit : "output_bytes");
+
+	note(show, text);
+}
+
+void show_event(struct show *show, const struct event *event)
+{
+	struct show_cell *cell = find_cell(show, event->cell);
+	const char *message = json_get_string(event->body, "message");
+	cleanup_free char *text = NULL;
+
+	if (!cell && event->type != EVENT_WARNING)
+		return;
+	switch (event->type) {
+	case EVENT_STREAM:
+		if (!show->errors_only)
+			show_stream(show, event);
+		break;
+	case EVENT_RESULT:
+	case EVENT_DISPLAY:
+	case EVENT_UPDATE_DISPLAY:
+		show_bundle(show, event, cell);
+		break;
+	case EVENT_ERROR:
+		show_error(show, event, cell);
+		break;
+	case EVENT_FINISHED:
+		show_finished(show, event, cell);
+		break;
+	case EVENT_TRUNCATED:
+		show_truncated(show, event);
+		break;
+	case EVENT_WARNING:
+		text = mem_format("fumehood: warning: %s", message ? message : "");
+		note(show, text);
+		break;
+	case EVENT_SESSION: case EVENT_SECTION: case EVENT_NOTE: case EVENT_CELL: case EVENT_STARTED:
+	case EVENT_CLEAR: case EVENT_INPUT_REQUEST: case EVENT_INPUT: case EVENT_DIED:
+	case EVENT_RESTARTED: case EVENT_STATE: case EVENT_GAP: case EVENT_STOPPED: case EVENT_OTHER:
+	case EVENT_TYPE_COUNT:
+		break;
+	}
+}
+
+void show_prompt(struct show *show, const char *prompt)
+{
+	terminal_guest(turn_to(show, false), prompt, strlen(prompt));
+}
+
+int show_flush(struct show *show, struct err *err)
+{
+	(void)terminal_flush(&show->out, &show->failure);
+	(void)terminal_flush(&show->err, &show->failure);
+	if (show->failure.code == ERR_OK)
+		return 0;
+	if (err)
+		*err = show->failure;
+	return -1;
+}
+
+int show_end(struct show *show, struct err *err)
+{
+	(void)terminal_end(&show->out, &show->failure);
+	(void)terminal_end(&show->err, &show->failure);
+	return show_flush(show, err);
+}

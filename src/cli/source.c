@@ -1,0 +1,130 @@
+/*
+ * Reading what is to be run. See source.h.
+ *
+ * Python reads a source file as UTF-8 unless it says otherwise; a cell's code is text already, so a file in
+ * another encoding is refused with the line where that shows, rather than guessed at.
+ */
+#include "cli/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+static const char BOM[] = "\xef\xbb\xbf";
+enum { READ_BYTES = 64 << 10 };
+
+void source_release(struct source *source)
+{
+	buf_release(&source->code);
+	if (source->is_notebook)
+		document_release(&source->document);
+	free(source->directory);
+	*source = (struct source)SOURCE_INIT;
+}
+
+static int read_stdin(struct buf *out, struct err *err)
+{
+	for (;;) {
+		char *room = buf_reserve(out, READ_BYTES);
+		ssize_t got = read(STDIN_FILENO, room, READ_BYTES);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return err_sys(err, "cannot read stdin");
+		if (got == 0)
+			return 0;
+		buf_added(out, (size_t)got);
+		if (out->len > SOURCE_CODE_BYTES_MAX)
+			return err_set(err, ERR_LIMIT, "the code has more than 16 MiB");
+	}
+}
+
+/* Takes the BOM away and checks the rest. */
+static int check_code(struct buf *code, const char *from, struct err *err)
+{
+	const char *bytes, *at, *end;
+	size_t line = 1;
+
+	if (code->len >= sizeof(BOM) - 1 && memcmp(buf_bytes(code), BOM, sizeof(BOM) - 1) == 0)
+		buf_consume(code, sizeof(BOM) - 1);
+	bytes = buf_bytes(code);
+	if (text_is_utf8(bytes, code->len))
+		return 0;
+	for (at = bytes; (end = memchr(at, '\n', code->len - (size_t)(at - bytes))); at = end + 1) {
+		if (!text_is_utf8(at, (size_t)(end - at)))
+			break;
+		line++;
+	}
+	return err_set(err, ERR_INVALID, "%s is not UTF-8 (line %zu); convert it, for example with "
+		       "iconv -t UTF-8", from, line);
+}
+
+/* The folder a file lies in. */
+static char *folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return mem_string(".");
+	return slash == path ? mem_string("/") : mem_copy(path, (size_t)(slash - path));
+}
+
+static bool has_ending(const char *path, const char *ending)
+{
+	size_t len = strlen(path), ending_len = strlen(ending);
+
+	return len > ending_len && strcasecmp(path + len - ending_len, ending) == 0;
+}
+
+int source_read(struct source *source, const char *code, const char *path, struct err *err)
+{
+	if (code) {
+		buf_append(&source->code, code, strlen(code));
+		return check_code(&source->code, "the code of -c", err);
+	}
+	if (strcmp(path, "-") == 0) {
+		source->is_stdin = true;
+		return read_stdin(&source->code, err) == 0 ? check_code(&source->code, "stdin", err) : -1;
+	}
+	source->directory = folder_of(path);
+	if (has_ending(path, ".ipynb")) {
+		cleanup_buf struct buf bytes = BUF_INIT;
+
+		if (file_read(AT_FDCWD, path, DOCUMENT_BYTES_MAX, &bytes, err) != 0)
+			return -1;
+		if (document_read(buf_bytes(&bytes), bytes.len, &source->document, err) != 0)
+			return err_wrap(err, "%s", path);
+		source->is_notebook = true;
+		return 0;
+	}
+	if (file_read(AT_FDCWD, path, SOURCE_CODE_BYTES_MAX, &source->code, err) != 0)
+		return -1;
+	return check_code(&source->code, path, err);
+}
+
+bool source_has_tag(const struct document_cell *cell, const char *tag)
+{
+	const struct json *tags = json_get(cell->metadata, "tags");
+
+	for (size_t i = 0; i < json_length(tags) && json_type_of(tags) == JSON_ARRAY; i++) {
+		const char *text = json_string(json_at(tags, i), NULL);
+
+		if (text && strcmp(text, tag) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool source_skips(const struct document_cell *cell)
+{
+	size_t blank = strspn(cell->source, " \t\r\n\f\v");
+
+	return (blank == strlen(cell->source) && blank == cell->source_len) ||
+	       source_has_tag(cell, "skip-execution");
+}

@@ -1,0 +1,158 @@
+/*
+ * session.json, both ways. See config.h.
+ *
+ * The reader takes what a client needs for listing and comparing; the keeper has the strict one,
+ * because only the keeper acts on limits and tiers.
+ */
+#include "client/config.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+enum { CONFIG_FORMAT = 1 };
+
+void config_release(struct config *config)
+{
+	free(config->name);
+	free(config->python);
+	free(config->workspace);
+	json_free(config->notebook_metadata);
+	*config = (struct config)CONFIG_INIT;
+}
+
+bool config_is_id(const char *id)
+{
+	size_t len = strlen(id);
+
+	return len == HASH_ID_SIZE - 1 && strspn(id, "abcdefghijklmnopqrstuvwxyz234567") == len;
+}
+
+/* Appends the bytes in base64 (RFC 4648 section 4). */
+static void put_base64(struct buf *out, const char *bytes, size_t len)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	for (size_t at = 0; at < len; at += 3) {
+		unsigned group = 0;
+
+		for (size_t i = at; i < at + 3; i++)
+			group = group << 8 | (i < len ? (unsigned char)bytes[i] : 0);
+		for (size_t i = 0; i < 4; i++)
+			buf_append_char(out, at + i > len ? '=' : digits[group >> (18 - 6 * i) & 63]);
+	}
+}
+
+/* The path under "path", or under "path_base64" when it is no UTF-8. */
+static void set_path(struct json *object, const char *path)
+{
+	size_t len = strlen(path);
+	cleanup_buf struct buf coded = BUF_INIT;
+
+	if (text_is_utf8(path, len)) {
+		json_set_string(object, "path", path);
+		return;
+	}
+	put_base64(&coded, path, len);
+	json_set_string(object, "path_base64", buf_bytes(&coded));
+}
+
+static struct json *limits_json(const struct config *config)
+{
+	struct json *limits = json_new_object();
+
+	if (config->wall_s_max > 0 && config->wall_s_max == floor(config->wall_s_max) &&
+	    config->wall_s_max < 1e15)
+		json_set_int(limits, "wall_s", (int64_t)config->wall_s_max);
+	else if (config->wall_s_max > 0)
+		json_set(limits, "wall_s", json_new_double(config->wall_s_max));
+	if (config->output_bytes_max)
+		json_set_int(limits, "output_bytes", (int64_t)config->output_bytes_max);
+	return limits;
+}
+
+void config_write(struct buf *out, const struct config *config)
+{
+	cleanup_json struct json *object = json_new_object();
+	struct json *workspace = json_new_object();
+	char created[CLOCK_TEXT_SIZE];
+
+	clock_format(config->created_us, created);
+	json_set_int(object, "format", CONFIG_FORMAT);
+	json_set_string(object, "id", config->id);
+	if (config->name)
+		json_set_string(object, "name", config->name);
+	else
+		json_set(object, "name", NULL);
+	json_set_string(object, "created", created);
+	json_set_string(object, "engine", "python");
+	if (config->python)
+		json_set_string(object, "python", config->python);
+	set_path(workspace, config->workspace);
+	json_set_string(workspace, "mode", config->workspace_read_only ? "ro" : "rw");
+	json_set(workspace, "private", json_new_bool(config->workspace_private));
+	json_set(object, "workspace", workspace);
+	json_set_string(object, "tier", config->tier_none ? "none" : "partial");
+	json_set(object, "limits", limits_json(config));
+	json_set(object, "ends_with_client", json_new_bool(config->ends_with_client));
+	if (config->notebook_metadata) {
+		struct json *notebook = json_new_object();
+
+		json_set(notebook, "metadata", json_copy(config->notebook_metadata));
+		json_set(object, "notebook", notebook);
+	}
+	json_write(out, object);
+	buf_append_char(out, '\n');
+}
+
+/* The workspace's path as bytes, or NULL. The caller owns it. */
+static char *read_path(const struct json *workspace)
+{
+	const char *path = json_get_string(workspace, "path");
+	const char *coded = json_get_string(workspace, "path_base64");
+	cleanup_buf struct buf bytes = BUF_INIT;
+
+	if (path)
+		return mem_string(path);
+	if (!coded || hash_base64_decode(&bytes, coded, strlen(coded)) != 0 || bytes.len == 0 ||
+	    memchr(buf_bytes(&bytes), '\0', bytes.len))
+		return NULL;
+	return buf_take(&bytes, NULL);
+}
+
+int config_read(const char *bytes, size_t len, struct config *config, struct err *err)
+{
+	cleanup_json struct json *object = json_parse(bytes, len, &JSON_LIMITS, err);
+	const struct json *workspace = json_get(object, "workspace");
+	const struct json *limits = json_get(object, "limits");
+	const char *id = json_get_string(object, "id");
+	const char *created = json_get_string(object, "created");
+	cleanup_free char *path = NULL;
+
+	if (!object)
+		return -1;
+	path = read_path(workspace);
+	if (!id || !config_is_id(id) || !path)
+		return err_set(err, ERR_CORRUPT, "session.json lacks id or workspace");
+	memcpy(config->id, id, HASH_ID_SIZE);
+	config->name = mem_string(json_get_string(object, "name"));
+	config->created_us = created ? clock_parse(created) : 0;
+	if (config->created_us == INT64_MIN)
+		config->created_us = 0;
+	config->python = mem_string(json_get_string(object, "python"));
+	config->workspace = mem_take(path);
+	config->workspace_private = json_get_bool(workspace, "private", false);
+	config->workspace_read_only = json_get_string(workspace, "mode") &&
+				      strcmp(json_get_string(workspace, "mode"), "ro") == 0;
+	config->tier_none = json_get_string(object, "tier") &&
+			    strcmp(json_get_string(object, "tier"), "none") == 0;
+	config->wall_s_max = json_get_double(limits, "wall_s", 0);
+	config->output_bytes_max = (uint64_t)json_get_int(limits, "output_bytes", 0);
+	config->ends_with_client = json_get_bool(object, "ends_with_client", false);
+	config->notebook_metadata = json_get(json_get(object, "notebook"), "metadata");
+	if (config->notebook_metadata)
+		json_keep(config->notebook_metadata);
+	return 0;
+}
