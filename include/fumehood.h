@@ -14,21 +14,22 @@
  *	fh_result_release(&result);
  *	fh_close(session);
  *
- * A session is an interpreter with a workspace, a journal and a notebook, owned by a process of its own, the
- * keeper. This library starts keepers, finds the running ones, and speaks the session protocol
- * (doc/protocol.md) with them. It starts no thread, installs no signal handler, writes to no terminal,
- * and never raises SIGPIPE. A session object may be used by one thread at a time; different sessions are
- * independent of each other.
+ * A session is an interpreter with a workspace, a journal and a notebook, owned by a process of its
+ * own, the keeper. This library starts keepers, finds the running ones, and speaks the session
+ * protocol (doc/protocol.md) with them. It starts no thread, installs no signal handler, writes to
+ * no terminal, and never raises SIGPIPE. A session object may be used by one thread at a time;
+ * different sessions are independent of each other.
  *
  * Rules that hold everywhere:
  * - Text is UTF-8. Lengths are in bytes, times in the unit that the name ends with.
  * - A function that can fail takes a caller-owned `struct fh_error *` last; it may be NULL and is
- *   untouched on success. What the code in a cell does wrong is no failure of a call: it is a status.
- * - `char *` results belong to the caller and are freed with fh_free(); `const char *` results are borrowed and
- *   live as long as what they were asked of.
+ *   untouched on success. What the code in a cell does wrong is no failure: it is a status.
+ * - `char *` results belong to the caller, who frees them with fh_free(); `const char *` results are
+ *   borrowed and live as long as what they were asked of.
  * - Requests, replies and events are JSON objects as doc/protocol.md describes them.
  *
- * Version 0: members may be added to the structs; recompile with the header that belongs to the library.
+ * Version 0: members may be added to the structs; recompile with the header that belongs to the
+ * library.
  */
 #ifndef FUMEHOOD_H
 #define FUMEHOOD_H
@@ -92,41 +93,52 @@ enum fh_tier {
 };
 
 struct fh_start_params {
-	const char *name;        /* alias, unique among the sessions: 1 to 128 bytes of UTF-8 without
-				    control characters and '/', not beginning with '.' or '-'. NULL: none */
-	const char *workspace;   /* directory the session works in, any bytes; NULL: a private one inside
-				    the session's own directory. Which directories are fit is not checked here */
+	/* Alias, unique among the sessions: 1 to 128 bytes of UTF-8 without control characters and
+	 * '/', not beginning with '.' or '-'. NULL: none. */
+	const char *name;
+	/* Directory to work in, any bytes; NULL: a private one inside the session's own directory.
+	 * Which directories are fit is not checked here. */
+	const char *workspace;
 	bool workspace_read_only;
-	const char *python;      /* absolute path of a Python >= 3.9; NULL: Fumehood's default environment */
+	/* Absolute path of a Python >= 3.9; NULL: Fumehood's default environment. */
+	const char *python;
 	enum fh_tier tier;
-	double wall_s_max;       /* longest time a cell may run; > 0 */
-	uint64_t output_bytes_max; /* per cell; 0: 64 MiB */
-	bool ends_with_client;   /* the session stops when its last client has gone (default) */
-	const char *notebook_metadata; /* JSON object for the notebook's metadata; NULL: none */
-	int cancel_fd;           /* when it becomes readable, waiting for the session ends with FH_GONE; -1: none */
+	/* Longest time a cell may run; > 0. */
+	double wall_s_max;
+	/* Output of a cell that is kept; 0: 64 MiB. */
+	uint64_t output_bytes_max;
+	/* The session stops when its last client has gone. */
+	bool ends_with_client;
+	/* JSON object for the notebook's metadata; NULL: none. */
+	const char *notebook_metadata;
+	/* When it becomes readable, waiting for the session ends with FH_GONE; -1: none. */
+	int cancel_fd;
 };
 
 /* The defaults: no name, private workspace, sandbox, 300 s, ends with its client. */
 FH_PUBLIC void fh_start_params_init(struct fh_start_params *params);
 
 /*
- * Makes a session and waits until it is ready. Returns NULL on failure, and then nothing is left of it;
- * FH_DUPLICATE when the name is taken. The caller owns the session object (fh_close); the session
- * itself lives on as `ends_with_client` says, and its directory until fh_remove().
+ * Makes a session and waits until it is ready. Returns NULL on failure, and then nothing is left of
+ * it; FH_DUPLICATE when the name is taken. The caller owns the session object (fh_close); the
+ * session itself lives on as `ends_with_client` says, and its directory until fh_remove().
  */
 FH_PUBLIC struct fh_session *fh_start(const struct fh_start_params *params, struct fh_error *error);
 
 struct fh_open_params {
-	bool running_only; /* FH_NOT_FOUND instead of starting a keeper for a session that has none */
-	int cancel_fd;     /* as above */
+	/* FH_NOT_FOUND instead of starting a keeper for a session that has none. */
+	bool running_only;
+	/* As above. */
+	int cancel_fd;
 };
 
+/* The defaults: false, -1. */
 FH_PUBLIC void fh_open_params_init(struct fh_open_params *params);
 
 /*
- * Connects to the session with this name, id, or unique beginning of an id (4 characters or more), and
- * waits until it is ready. One that was stopped or whose keeper died is reopened: its journal and notebook go on,
- * its interpreter is new. `params` may be NULL.
+ * Connects to the session with this name, id, or unique beginning of an id (4 characters or more),
+ * and waits until it is ready. One that was stopped or whose keeper died is reopened: its journal
+ * and notebook go on, its interpreter is new. `params` may be NULL.
  */
 FH_PUBLIC struct fh_session *fh_open(const char *session, const struct fh_open_params *params,
 				     struct fh_error *error);
@@ -150,17 +162,17 @@ FH_PUBLIC uint64_t fh_hello_seq(const struct fh_session *session);
  */
 FH_PUBLIC int fh_fd(const struct fh_session *session);
 
-/* Bounds the wait of every later call for its answer; -1, the default: no bound. After FH_TIMEOUT the
- * late answer is passed over, and the session can be used on. */
+/* Bounds the wait of every later call for its answer; -1, the default: no bound. After FH_TIMEOUT
+ * the late answer is passed over, and the session can be used on. */
 FH_PUBLIC void fh_set_timeout(struct fh_session *session, int timeout_ms);
 
 /* --- requests --------------------------------------------------------------------------------- */
 
 /*
- * Sends one request (a JSON object without line breaks) and waits for its answer. `reply` receives the `reply`
- * line (fh_free) and may be NULL. A refusal is a failure with the code and message of the keeper.
- * Events that arrive meanwhile are kept for fh_next(); beyond 16 MiB of them they are asked for again
- * later, so none is lost and memory stays bounded.
+ * Sends one request (a JSON object without line breaks) and waits for its answer. `reply` receives
+ * the `reply` line (fh_free) and may be NULL. A refusal is a failure with the code and message of
+ * the keeper. Events that arrive meanwhile are kept for fh_next(); beyond 16 MiB of them they are
+ * asked for again later, so none is lost and memory stays bounded.
  */
 FH_PUBLIC int fh_call(struct fh_session *session, const char *request, size_t len, char **reply,
 		      struct fh_error *error);
@@ -169,14 +181,14 @@ FH_PUBLIC int fh_call(struct fh_session *session, const char *request, size_t le
 FH_PUBLIC int fh_post(struct fh_session *session, const char *request, size_t len,
 		      struct fh_error *error);
 
-/* Asks for the events after number `since` (0: from the first), with later ones as they come. Replaces an
- * earlier subscription; events of that one which were not yet taken are dropped. */
+/* Asks for the events after number `since` (0: from the first), with later ones as they come.
+ * Replaces an earlier subscription; events of that one which were not yet taken are dropped. */
 FH_PUBLIC int fh_events(struct fh_session *session, uint64_t since, struct fh_error *error);
 
 /*
- * The next event as one line of JSON without LF, valid until the next call on this session. Waits at most
- * `timeout_ms` (0: not at all, -1: without end). 1: an event; 0: none in time; -1: failure, FH_GONE when the
- * connection has ended. Events come only after fh_events() or fh_run().
+ * The next event as one line of JSON without LF, valid until the next call on this session. Waits
+ * at most `timeout_ms` (0: not at all, -1: without end). 1: an event; 0: none in time; -1: failure,
+ * FH_GONE when the connection has ended. Events come only after fh_events() or fh_run().
  */
 FH_PUBLIC int fh_next(struct fh_session *session, int timeout_ms, const char **event, size_t *len,
 		      struct fh_error *error);
@@ -185,20 +197,26 @@ FH_PUBLIC int fh_next(struct fh_session *session, int timeout_ms, const char **e
 
 enum fh_status {
 	FH_CELL_OK,
-	FH_CELL_ERROR,       /* an exception */
+	FH_CELL_ERROR, /* an exception */
 	FH_CELL_INTERRUPTED,
 	FH_CELL_TIMEOUT,
-	FH_CELL_DIED,        /* the interpreter died; `reason` says of what */
-	FH_CELL_CANCELLED    /* it never ran */
+	FH_CELL_DIED,     /* the interpreter died; `reason` says of what */
+	FH_CELL_CANCELLED /* it never ran */
 };
 
 struct fh_run_params {
-	const char *id;         /* the cell's id, unique in the session; NULL: made by the keeper */
-	double timeout_s;       /* 0: the session's limit, which is also the most */
-	size_t max_chars;       /* length of `text` in the result; 0: no text is made */
-	bool allow_stdin;       /* input() asks through `on_event`; without, it raises EOFError */
-	const char *metadata;   /* JSON object for the notebook's cell; NULL: none */
-	size_t output_bytes_max; /* of stdout and of stderr to collect; the rest is counted in *_dropped */
+	/* The cell's id, unique in the session: 1 to 64 of A-Z a-z 0-9 _ -. NULL: made by the keeper. */
+	const char *id;
+	/* 0: the session's limit, which is also the most. */
+	double timeout_s;
+	/* Length of `text` in the result; 0: no text is made. */
+	size_t max_chars;
+	/* input() asks through `on_event`; without, it raises EOFError. */
+	bool allow_stdin;
+	/* JSON object for the notebook's cell; NULL: none. */
+	const char *metadata;
+	/* Of stdout and of stderr to collect, each; what is beyond is counted in *_dropped. */
+	size_t output_bytes_max;
 	/* Called with every event that is met, also of other cells, in order. May call fh_input(),
 	 * fh_interrupt() and fh_post(). NULL: not wanted. */
 	void (*on_event)(void *data, struct fh_session *session, const char *event, size_t len);
@@ -210,32 +228,32 @@ FH_PUBLIC void fh_run_params_init(struct fh_run_params *params);
 
 /* What became of a cell. Strings are NUL-terminated; those that are absent are NULL. */
 struct fh_result {
-	char *cell;              /* its id */
+	char *cell; /* its id */
 	enum fh_status status;
 	char *reason;            /* why it died */
 	char *state;             /* of the variables: "kept", "recovered", "reset", "gone" */
 	int64_t execution_count; /* 0: none */
 	int64_t duration_us;
-	char *out;               /* what it wrote to stdout, never NULL after fh_run(); may hold NUL */
+	char *out; /* what it wrote to stdout, never NULL after fh_run(); may hold NUL */
 	size_t out_len;
 	uint64_t out_dropped;
-	char *err;               /* ... to stderr */
+	char *err; /* ... to stderr */
 	size_t err_len;
 	uint64_t err_dropped;
-	char *result;            /* text/plain of the last expression's value */
-	char *result_data;       /* JSON object: its whole mime bundle */
-	char *ename;             /* of the exception */
+	char *result;      /* text/plain of the last expression's value */
+	char *result_data; /* JSON object: its whole mime bundle */
+	char *ename;       /* of the exception */
 	char *evalue;
-	char *traceback;         /* lines joined with LF */
-	char *text;              /* the text for a model */
+	char *traceback; /* lines joined with LF */
+	char *text;      /* the text for a model */
 };
 
 #define FH_RESULT_INIT {0}
 
 /*
- * Runs code as one cell and waits for its end. 0: the cell has ended, see result->status; -1: it was refused
- * or the session is gone. Begins a subscription from the session's present if there is none. `params`
- * may be NULL. `result` must be FH_RESULT_INIT or released.
+ * Runs code as one cell and waits for its end. 0: the cell has ended, see result->status; -1: it
+ * was refused or the session is gone. Begins a subscription from the session's present if there is
+ * none. `params` may be NULL. `result` must be FH_RESULT_INIT or released.
  */
 FH_PUBLIC int fh_run(struct fh_session *session, const char *code, size_t len,
 		     const struct fh_run_params *params, struct fh_result *result,
@@ -244,7 +262,8 @@ FH_PUBLIC int fh_run(struct fh_session *session, const char *code, size_t len,
 /* Frees the members and clears the struct. */
 FH_PUBLIC void fh_result_release(struct fh_result *result);
 
-/* Interrupts the cell, or whatever runs (NULL). Does not wait; a cell that has ended is left alone. */
+/* Interrupts the cell, or whatever runs (NULL). Does not wait; a cell that has ended is left
+ * alone. */
 FH_PUBLIC int fh_interrupt(struct fh_session *session, const char *cell, struct fh_error *error);
 
 /* Answers a prompt; NULL: end of file. Does not wait. */
@@ -257,7 +276,7 @@ FH_PUBLIC char *fh_text(struct fh_session *session, const char *cell, size_t max
 /* The notebook as JSON text, multi-line strings joined (as nbformat.read gives it). */
 FH_PUBLIC char *fh_notebook(struct fh_session *session, struct fh_error *error);
 
-/* Saves the notebook; returns the path of the file that holds everything up to now. */
+/* Saves the notebook; returns the absolute path of the file that holds everything up to now. */
 FH_PUBLIC char *fh_save(struct fh_session *session, struct fh_error *error);
 
 /* A new interpreter in the same session: queued cells are cancelled, variables are gone. */
@@ -268,7 +287,8 @@ FH_PUBLIC int fh_stop(struct fh_session *session, bool drain, struct fh_error *e
 
 /* --- all sessions ----------------------------------------------------------------------------- */
 
-/* JSON array of the sessions, newest first: {"id","name","created","directory","workspace","engine","running","bytes"}. */
+/* JSON array of the sessions, newest first:
+ * {"id","name","created","directory","workspace","engine","running","bytes"}. */
 FH_PUBLIC char *fh_list(struct fh_error *error);
 
 /* Removes the directory and the name of a session that is not running (FH_BUSY if it is). */

@@ -5,8 +5,8 @@
  * therefore our own: valid UTF-8, depth, size, no raw control characters, no NaN or Infinity, no
  * comments, no trailing bytes; lone surrogate escapes become U+FFFD. Integers beyond 64 bits and
  * numbers as they were written keep their digits: they are stored as json-c doubles with their
- * source text, and json_write() prints that text. A key may contain NUL: json_each() and json_write()
- * give it whole, json_get() cannot ask for it.
+ * source text, and json_write() prints that text. A key may contain NUL: json_each() and
+ * json_write() give it whole, json_get() cannot ask for it.
  *
  * `struct json` is json-c's object under our name; only json.c includes json-c.
  */
@@ -30,7 +30,8 @@ struct json_limits {
 	size_t bytes_max;
 	unsigned depth_max;  /* nested arrays and objects */
 	bool keys_unique;    /* a repeated key is an error */
-	/* Accept NaN, Infinity, -Infinity (Python's dialect) as the strings "nan", "inf", "-inf". */
+	/* Accept NaN, Infinity, -Infinity (Python's dialect) as the strings "nan", "inf",
+	 * "-inf". */
 	bool nan_as_text;
 };
 

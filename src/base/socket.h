@@ -29,10 +29,10 @@ int socket_pair(int type, int fds[2], struct err *err);
  * set. */
 int socket_send(int fd, const void *bytes, size_t len, const int *fds, size_t fd_count);
 
-/* Receives one message. Up to *fd_count descriptors (O_CLOEXEC) are written to `fds` and *fd_count is
- * set to their number; surplus ones are closed. *truncated is set when bytes or descriptors did not
- * fit. `fds`, `fd_count` and `truncated` may be NULL. Returns the message's length, 0 at the end (or
- * for an empty message, which nobody of ours sends), -1 with errno. */
+/* Receives one message. Up to *fd_count descriptors (O_CLOEXEC) are written to `fds` and *fd_count
+ * is set to their number; surplus ones are closed. *truncated is set when bytes or descriptors did
+ * not fit. `fds`, `fd_count` and `truncated` may be NULL. Returns the message's length, 0 at the
+ * end (or for an empty message, which nobody of ours sends), -1 with errno. */
 ssize_t socket_receive(int fd, void *bytes, size_t size, int *fds, size_t *fd_count,
 		       bool *truncated, int flags);
 

@@ -20,7 +20,8 @@ char *begin_split_workspace(const char *text, bool *read_only, struct err *err)
 
 	*read_only = false;
 	if (colon && strcmp(colon, ":overlay") == 0) {
-		err_set(err, ERR_UNSUPPORTED, "--workspace DIR:overlay comes with a later version; "
+		err_set(err, ERR_UNSUPPORTED,
+			"--workspace DIR:overlay comes with a later version; "
 			"use :ro, or a copy of the directory");
 		return NULL;
 	}
@@ -63,10 +64,10 @@ static int want_workspace(struct wanted *wanted, const struct begin_options *opt
 	}
 	if (!path)
 		return 0;
-	if (policy_check_workspace(path, named != NULL, err) != 0)
-		return -1;
 	wanted->workspace = realpath(path, NULL);
-	return wanted->workspace ? 0 : err_sys(err, "cannot use %s as workspace", path);
+	/* The whole path, because "." says nothing in a message. */
+	return policy_check_workspace(wanted->workspace ? wanted->workspace : path, named != NULL,
+				      err);
 }
 
 static int want_tier(struct wanted *wanted, const struct begin_options *options, struct err *err)
@@ -76,7 +77,8 @@ static int want_tier(struct wanted *wanted, const struct begin_options *options,
 	if (options->tier && tier_from_name(options->tier, &tier) != 0)
 		return err_set(err, ERR_USAGE, "--tier is none or partial, not %s", options->tier);
 	if (tier != TIER_NONE && tier != TIER_PARTIAL)
-		return err_set(err, ERR_UNSUPPORTED, "the tier %s comes with a later version", options->tier);
+		return err_set(err, ERR_UNSUPPORTED, "the tier %s comes with a later version",
+			       options->tier);
 	wanted->tier = tier == TIER_NONE ? FH_TIER_NONE : FH_TIER_SANDBOX;
 	return 0;
 }
@@ -88,7 +90,8 @@ static int want_python(struct wanted *wanted, const struct begin_options *option
 	return wanted->python ? 0 : -1;
 }
 
-/* A session that exists keeps what it was made with: options that say otherwise are refused, not passed over. */
+/* A session that exists keeps what it was made with: options that say otherwise are refused, not
+ * passed over. */
 static int check_existing(const struct store_entry *entry, const struct begin_options *options,
 			  struct err *err)
 {
@@ -116,16 +119,21 @@ static int check_existing(const struct store_entry *entry, const struct begin_op
 			option = "--tier";
 	}
 	if (options->timeout_s > config->wall_s_max && config->wall_s_max > 0)
-		return err_set(err, ERR_LIMIT, "the session %s allows a cell %g s; take a shorter --timeout "
-			       "or another session", options->session, config->wall_s_max);
+		return err_set(err, ERR_LIMIT,
+			       "the session %s allows a cell %g s; take a shorter --timeout "
+			       "or another session",
+			       options->session, config->wall_s_max);
 	if (option)
-		return err_set(err, ERR_DUPLICATE, "the session %s exists with another %s; leave the "
-			       "option out or take another name", options->session, option);
+		return err_set(err, ERR_DUPLICATE,
+			       "the session %s exists with another %s; leave the "
+			       "option out or take another name",
+			       options->session, option);
 	return 0;
 }
 
-static int start_new(struct begin *begin, const struct begin_options *options, const char *workspace,
-		     const char *notebook_metadata, int cancel_fd, struct err *err)
+static int start_new(struct begin *begin, const struct begin_options *options,
+		     const char *workspace, const char *notebook_metadata, int cancel_fd,
+		     struct err *err)
 {
 	__attribute__((cleanup(wanted_release))) struct wanted wanted = {.workspace = NULL};
 	struct fh_start_params params;
@@ -140,7 +148,8 @@ static int start_new(struct begin *begin, const struct begin_options *options, c
 	params.workspace_read_only = wanted.read_only;
 	params.python = wanted.python;
 	params.tier = wanted.tier;
-	if (options->timeout_s > params.wall_s_max || (options->timeout_is_limit && options->timeout_s > 0))
+	if (options->timeout_s > params.wall_s_max ||
+	    (options->timeout_is_limit && options->timeout_s > 0))
 		params.wall_s_max = options->timeout_s;
 	params.ends_with_client = !options->session && !options->keep;
 	params.notebook_metadata = notebook_metadata;
@@ -183,7 +192,9 @@ int begin_session(struct begin *begin, const struct begin_options *options, cons
 	struct err why = ERR_INIT;
 	int opened;
 
-	begin->end = options->session ? BEGIN_LEAVE_RUNNING : options->keep ? BEGIN_KEEP : BEGIN_REMOVE;
+	begin->end = options->session ? BEGIN_LEAVE_RUNNING
+		     : options->keep  ? BEGIN_KEEP
+				      : BEGIN_REMOVE;
 	if (!options->session)
 		return start_new(begin, options, workspace, notebook_metadata, cancel_fd, err);
 	opened = open_existing(begin, options, cancel_fd, err);
@@ -230,6 +241,6 @@ void begin_finish(struct begin *begin, bool stopped)
 	if (begin->end == BEGIN_REMOVE)
 		remove_directory(id);
 	else if (begin->end == BEGIN_KEEP)
-		say("the session is kept: fumehood log %.*s (fumehood gc %.*s removes it)", SHORT_ID, id,
-		    SHORT_ID, id);
+		say("the session is kept: fumehood log %.*s (fumehood gc %.*s removes it)",
+		    SHORT_ID, id, SHORT_ID, id);
 }

@@ -17,19 +17,19 @@ struct begin_options {
 	const char *workspace; /* DIR[:rw|:ro] */
 	const char *python;
 	const char *tier;
-	double timeout_s;      /* 0: not given */
+	double timeout_s; /* 0: not given */
 	bool keep;
-	bool timeout_is_limit; /* by the verb: a new session's cells never run longer than timeout_s */
+	bool timeout_is_limit; /* set by the verb: no cell of a new session may run longer */
 };
 
 /* Rows of an option table for these; `options` is a struct begin_options variable. */
 #define BEGIN_OPTION_ROWS(options) \
 	{"session", 's', OPTION_TEXT, &(options).session}, \
-	{"workspace", 'w', OPTION_TEXT, &(options).workspace}, \
-	{"python", '\0', OPTION_TEXT, &(options).python}, \
-	{"tier", '\0', OPTION_TEXT, &(options).tier}, \
-	{"timeout", 't', OPTION_SECONDS, &(options).timeout_s}, \
-	{"keep", 'k', OPTION_FLAG, &(options).keep}
+		{"workspace", 'w', OPTION_TEXT, &(options).workspace}, \
+		{"python", '\0', OPTION_TEXT, &(options).python}, \
+		{"tier", '\0', OPTION_TEXT, &(options).tier}, \
+		{"timeout", 't', OPTION_SECONDS, &(options).timeout_s}, \
+		{"keep", 'k', OPTION_FLAG, &(options).keep}
 
 /* Their description for --help. */
 #define BEGIN_OPTION_HELP \
@@ -51,22 +51,27 @@ struct begin {
 	enum begin_end end;
 };
 
-#define BEGIN_INIT {.session = NULL, .created = false, .end = BEGIN_REMOVE}
+#define BEGIN_INIT \
+	{ \
+		.session = NULL, .created = false, .end = BEGIN_REMOVE \
+	}
 
 /*
- * Starts or opens the session. `workspace` is used when none was named (NULL: a private one). Text of
- * `notebook_metadata` (JSON or NULL) goes to a new session. `cancel_fd`: see fumehood.h.
+ * Starts or opens the session. `workspace` is used when none was named (NULL: a private one). Text
+ * of `notebook_metadata` (JSON or NULL) goes to a new session. `cancel_fd`: see fumehood.h.
  */
 int begin_session(struct begin *begin, const struct begin_options *options, const char *workspace,
 		  const char *notebook_metadata, int cancel_fd, struct err *err);
 
 /*
- * Ends it as `begin->end` says: stops it (`stopped`: it has ended already), removes its directory or says where
- * it is, and disconnects. The outcome of the cells is known by now, so a failure here is only said.
+ * Ends it as `begin->end` says: stops it (`stopped`: it has ended already), removes its directory
+ * or says where it is, and disconnects. The outcome of the cells is known by now, so a failure here
+ * is only said.
  */
 void begin_finish(struct begin *begin, bool stopped);
 
-/* Splits "DIR:ro" into the directory (owned by the caller) and the mode. ERR_UNSUPPORTED for :overlay. */
+/* Splits "DIR:ro" into the directory (owned by the caller) and the mode. ERR_UNSUPPORTED for
+ * :overlay. */
 char *begin_split_workspace(const char *text, bool *read_only, struct err *err);
 
 #endif

@@ -14,7 +14,8 @@ struct command {
 	const char *summary; /* one line, for `fumehood help` */
 	const char *help;    /* synopsis, examples, options: whole text */
 	const char *example; /* shown when the usage is wrong */
-	int (*run)(const struct command *command, int argc, char **argv); /* argv[0] is the verb; exit status */
+	int (*run)(const struct command *command, int argc,
+		   char **argv); /* argv[0] is the verb; exit status */
 };
 
 extern const struct command COMMAND_RUN, COMMAND_PIPE, COMMAND_LS, COMMAND_LOG, COMMAND_TEXT,

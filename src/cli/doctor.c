@@ -1,8 +1,8 @@
 /*
  * fumehood doctor: can this machine run sessions, and if not, what is to be done?
  *
- * Each check does the thing itself rather than read a setting that is said to decide it: a sandbox layer is
- * built in a child, a directory is written to, Python is run.
+ * Each check does the thing itself rather than read a setting that is said to decide it: a sandbox
+ * layer is built in a child, a directory is written to, Python is run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -70,7 +70,8 @@ static void check_sandbox(struct doctor *doctor)
 	for (size_t i = 0; i < count; i++) {
 		cleanup_free char *check = mem_format("sandbox: %s", probes[i].name);
 
-		note(doctor, probes[i].holds, check, probes[i].detail, probes[i].effect, probes[i].cure);
+		note(doctor, probes[i].holds, check, probes[i].detail, probes[i].effect,
+		     probes[i].cure);
 	}
 }
 
@@ -85,8 +86,8 @@ static void check_program(struct doctor *doctor, const char *name)
 }
 
 /* Writes a file there and takes it away again. */
-static void check_directory(struct doctor *doctor, const char *check, char *path, const struct err *why,
-			    uint64_t space_min)
+static void check_directory(struct doctor *doctor, const char *check, char *path,
+			    const struct err *why, uint64_t space_min)
 {
 	cleanup_free char *owned = path;
 	cleanup_free char *detail = NULL;
@@ -101,7 +102,8 @@ static void check_directory(struct doctor *doctor, const char *check, char *path
 	}
 	if (dirfd < 0 || file_replace(dirfd, ".doctor", "", 0, 0600, &err) != 0) {
 		detail = mem_format("%s: %s", path, dirfd < 0 ? strerror(errno) : err.text);
-		note(doctor, false, check, detail, "no session can start", "make it writable for you");
+		note(doctor, false, check, detail, "no session can start",
+		     "make it writable for you");
 		return;
 	}
 	unlinkat(dirfd, ".doctor", 0);
@@ -187,8 +189,9 @@ static void check_python(struct doctor *doctor)
 	cleanup_free char *detail = NULL;
 	bool runs = python && ask_python(python, &answer, &err) == 0;
 
-	detail = mem_format("%s%s%s%s%s", python ? python : "", python ? ": " : "", buf_bytes(&answer),
-			    answer.len && !runs ? ", " : "", runs ? "" : err.text);
+	detail = mem_format("%s%s%s%s%s", python ? python : "", python ? ": " : "",
+			    buf_bytes(&answer), answer.len && !runs ? ", " : "",
+			    runs ? "" : err.text);
 	note(doctor, runs, "python", detail, "no session can start",
 	     "install python3 (3.9 or later), or set FUMEHOOD_PYTHON");
 }
@@ -251,17 +254,17 @@ const struct command COMMAND_DOCTOR = {
 	.name = "doctor",
 	.summary = "check what this machine can do",
 	.example = "fumehood doctor",
-	.help =
-	"Usage: fumehood doctor [--json]\n"
-	"\n"
-	"Checks, by doing it, whether sessions can run here: the layers of the sandbox, Python, the\n"
-	"directories. What is missing is shown with its effect and its cure.\n"
-	"\n"
-	"  fumehood doctor\n"
-	"\n"
-	"Options:\n"
-	"  -j, --json           one JSON object a check\n"
-	"\n"
-	"Exit status: 0, 125 if something is missing.\n",
+	.help = "Usage: fumehood doctor [--json]\n"
+		"\n"
+		"Checks, by doing it, whether sessions can run here: the layers of the sandbox, "
+		"Python, the\n"
+		"directories. What is missing is shown with its effect and its cure.\n"
+		"\n"
+		"  fumehood doctor\n"
+		"\n"
+		"Options:\n"
+		"  -j, --json           one JSON object a check\n"
+		"\n"
+		"Exit status: 0, 125 if something is missing.\n",
 	.run = command_doctor,
 };

@@ -14,7 +14,8 @@ static int command_export(const struct command *command, int argc, char **argv)
 	const char *path = "-";
 	uint64_t until = UINT64_MAX, damaged = 0;
 	const struct option table[] = {
-		{"output", 'o', OPTION_TEXT, &path}, {"until", '\0', OPTION_COUNT, &until},
+		{"output", 'o', OPTION_TEXT, &path},
+		{"until", '\0', OPTION_COUNT, &until},
 	};
 	cleanup_options struct options options = {.words = NULL};
 	cleanup_found struct found found = FOUND_INIT;
@@ -25,13 +26,15 @@ static int command_export(const struct command *command, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (found_open(&found, options.words[0], &err) != 0 || output_open(&output, path, &err) != 0 ||
+	if (found_open(&found, options.words[0], &err) != 0 ||
+	    output_open(&output, path, &err) != 0 ||
 	    fold_notebook(found.dirfd, until, &bytes, &damaged, &err) != 0 ||
 	    output_write(&output, &bytes, &err) != 0)
 		return say_err(&err);
 	if (damaged == 0)
 		return 0;
-	say("%llu lines of the journal are damaged and not in the notebook", (unsigned long long)damaged);
+	say("%llu lines of the journal are damaged and not in the notebook",
+	    (unsigned long long)damaged);
 	return EXIT_FUMEHOOD;
 }
 
@@ -39,19 +42,21 @@ const struct command COMMAND_EXPORT = {
 	.name = "export",
 	.summary = "write a session's notebook",
 	.example = "fumehood export work -o work.ipynb",
-	.help =
-	"Usage: fumehood export SESSION [-o FILE.ipynb] [--until N]\n"
-	"\n"
-	"Rebuilds the notebook from the session's journal, running or not, and writes it to stdout or\n"
-	"to a file.\n"
-	"\n"
-	"  fumehood export work -o work.ipynb\n"
-	"  fumehood export work --until 120            as it was after event 120\n"
-	"\n"
-	"Options:\n"
-	"  -o, --output FILE    where to (default: stdout)\n"
-	"      --until N        only events up to number N (fumehood log shows the numbers)\n"
-	"\n"
-	"Exit status: 0, 125 also if a line of the journal is damaged (the rest is written).\n",
+	.help = "Usage: fumehood export SESSION [-o FILE.ipynb] [--until N]\n"
+		"\n"
+		"Rebuilds the notebook from the session's journal, running or not, and writes it "
+		"to stdout or\n"
+		"to a file.\n"
+		"\n"
+		"  fumehood export work -o work.ipynb\n"
+		"  fumehood export work --until 120            as it was after event 120\n"
+		"\n"
+		"Options:\n"
+		"  -o, --output FILE    where to (default: stdout)\n"
+		"      --until N        only events up to number N (fumehood log shows the "
+		"numbers)\n"
+		"\n"
+		"Exit status: 0, 125 also if a line of the journal is damaged (the rest is "
+		"written).\n",
 	.run = command_export,
 };

@@ -34,8 +34,9 @@ const char *found_title(const struct store_entry *entry, char text[static 16])
 	return text;
 }
 
-int command_begin(const struct command *command, struct options *options, const struct option *table,
-		  size_t count, int argc, char **argv, size_t words_min, size_t words_max)
+int command_begin(const struct command *command, struct options *options,
+		  const struct option *table, size_t count, int argc, char **argv, size_t words_min,
+		  size_t words_max)
 {
 	struct err err = ERR_INIT;
 

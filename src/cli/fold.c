@@ -1,8 +1,8 @@
 /*
  * Reading a journal into the folds. See fold.h.
  *
- * The same folds as the keeper's over the same events, so the bytes are the same. A line that is damaged is
- * passed over and counted: what is left is still worth having.
+ * The same folds as the keeper's over the same events, so the bytes are the same. A line that is
+ * damaged is passed over and counted: what is left is still worth having.
  */
 #include "cli/fold.h"
 
@@ -39,7 +39,9 @@ static int next_event(int dirfd, struct cursor *cursor, struct event *event, uin
 	for (;;) {
 		switch (cursor_next(cursor, event, err)) {
 		case CURSOR_EVENT:
-			return event_inline(dirfd, event, INLINE_BYTES_MAX, &inlined, err) == 0 ? 1 : -1;
+			return event_inline(dirfd, event, INLINE_BYTES_MAX, &inlined, err) == 0
+				       ? 1
+				       : -1;
 		case CURSOR_END:
 			return 0;
 		case CURSOR_DAMAGED:

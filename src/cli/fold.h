@@ -1,5 +1,6 @@
 /*
- * Folds over a stored journal, without its keeper: the notebook, and the text of a cell for a model.
+ * Folds over a stored journal, without its keeper: the notebook, and the text of a cell for a
+ * model.
  */
 #ifndef FH_CLI_FOLD_H
 #define FH_CLI_FOLD_H
@@ -10,13 +11,13 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* Appends the notebook of the journal in `dirfd` up to event `until` (UINT64_MAX: all). *damaged (may be NULL) counts
- * lines that are no events. ERR_NOT_FOUND when there is no journal. */
+/* Appends the notebook of the journal in `dirfd` up to event `until` (UINT64_MAX: all). *damaged
+ * (may be NULL) counts lines that are no events. ERR_NOT_FOUND when there is no journal. */
 int fold_notebook(int dirfd, uint64_t until, struct buf *out, uint64_t *damaged, struct err *err);
 
 /*
- * Appends the text of `cell`, or of the cell that was run last (NULL). `whole` says where the whole is, see
- * digest.h. ERR_NOT_FOUND when there is no such cell.
+ * Appends the text of `cell`, or of the cell that was run last (NULL). `whole` says where the whole
+ * is, see digest.h. ERR_NOT_FOUND when there is no such cell.
  */
 int fold_text(int dirfd, const char *cell, size_t max_chars, const char *whole, struct buf *out,
 	      struct err *err);

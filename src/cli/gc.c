@@ -16,7 +16,8 @@ struct tally {
 	bool dry_run;
 };
 
-static void tell_removed(void *data, const struct store_entry *entry, uint64_t bytes, const char *why)
+static void tell_removed(void *data, const struct store_entry *entry, uint64_t bytes,
+			 const char *why)
 {
 	struct tally *tally = data;
 	char title[16];
@@ -59,7 +60,8 @@ static int command_gc(const struct command *command, int argc, char **argv)
 	uint64_t size = UINT64_MAX;
 	struct tally tally = {.count = 0};
 	const struct option table[] = {
-		{"older", '\0', OPTION_SECONDS, &older_s}, {"size", '\0', OPTION_SIZE, &size},
+		{"older", '\0', OPTION_SECONDS, &older_s},
+		{"size", '\0', OPTION_SIZE, &size},
 		{"dry-run", 'n', OPTION_FLAG, &tally.dry_run},
 	};
 	cleanup_options struct options options = {.words = NULL};
@@ -85,19 +87,21 @@ const struct command COMMAND_GC = {
 	.name = "gc",
 	.summary = "remove sessions that are no longer wanted",
 	.example = "fumehood gc --older 7d",
-	.help =
-	"Usage: fumehood gc [options] [SESSION...]\n"
-	"\n"
-	"Removes the named sessions, or else those that nobody has used for long and what killed\n"
-	"one-shot runs have left. Running sessions and workspaces elsewhere are never touched.\n"
-	"\n"
-	"  fumehood gc                                 unused for 30 days\n"
-	"  fumehood gc --older 7d --size 10G           ... and then the oldest above 10 GiB\n"
-	"  fumehood gc work                            this one\n"
-	"\n"
-	"Options:\n"
-	"      --older TIME     unused for so long: 12h, 7d (default 30d)\n"
-	"      --size SIZE      keep at most so much: 500M, 10G\n"
-	"  -n, --dry-run        only say what would be removed\n",
+	.help = "Usage: fumehood gc [options] [SESSION...]\n"
+		"\n"
+		"Removes the named sessions, or else those that nobody has used for long and what "
+		"killed\n"
+		"one-shot runs have left. Running sessions and workspaces elsewhere are never "
+		"touched.\n"
+		"\n"
+		"  fumehood gc                                 unused for 30 days\n"
+		"  fumehood gc --older 7d --size 10G           ... and then the oldest above 10 "
+		"GiB\n"
+		"  fumehood gc work                            this one\n"
+		"\n"
+		"Options:\n"
+		"      --older TIME     unused for so long: 12h, 7d (default 30d)\n"
+		"      --size SIZE      keep at most so much: 500M, 10G\n"
+		"  -n, --dry-run        only say what would be removed\n",
 	.run = command_gc,
 };

@@ -8,7 +8,8 @@
 static const char START[] =
 	"Usage: fumehood COMMAND [options]\n"
 	"\n"
-	"Runs Python written by a language model in a sandbox, keeps its variables from one cell to the\n"
+	"Runs Python written by a language model in a sandbox, keeps its variables from one cell "
+	"to the\n"
 	"next, and writes everything down.\n"
 	"\n"
 	"  fumehood run -c 'print(1 + 1)'              some code, in a session of its own\n"
@@ -20,9 +21,8 @@ static const char START[] =
 	"\n"
 	"Commands:\n";
 
-static const char END[] =
-	"\n"
-	"fumehood help COMMAND says more; so does fumehood(1).\n";
+static const char END[] = "\n"
+			  "fumehood help COMMAND says more; so does fumehood(1).\n";
 
 static int print_overview(void)
 {
@@ -55,10 +55,9 @@ const struct command COMMAND_HELP = {
 	.name = "help",
 	.summary = "explain a command",
 	.example = "fumehood help",
-	.help =
-	"Usage: fumehood help [COMMAND]\n"
-	"\n"
-	"  fumehood help\n"
-	"  fumehood help run\n",
+	.help = "Usage: fumehood help [COMMAND]\n"
+		"\n"
+		"  fumehood help\n"
+		"  fumehood help run\n",
 	.run = command_help,
 };

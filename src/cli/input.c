@@ -15,7 +15,8 @@ enum { READ_BYTES = 4096 };
 
 void input_init(struct input *input, int fd)
 {
-	*input = (struct input){.fd = fd, .tty = isatty(fd) == 1, .held = BUF_INIT, .answer = BUF_INIT};
+	*input = (struct input){
+		.fd = fd, .tty = isatty(fd) == 1, .held = BUF_INIT, .answer = BUF_INIT};
 }
 
 static void show_typing(struct input *input)

@@ -1,8 +1,8 @@
 /*
  * Answers to input() and getpass(): lines of our own stdin.
  *
- * Stdin is read only while a prompt waits. On a terminal the prompt is shown and a password is typed without
- * echo; elsewhere each prompt takes the next line.
+ * Stdin is read only while a prompt waits. On a terminal the prompt is shown and a password is
+ * typed without echo; elsewhere each prompt takes the next line.
  */
 #ifndef FH_CLI_INPUT_H
 #define FH_CLI_INPUT_H
@@ -18,11 +18,11 @@ enum { INPUT_LINE_BYTES_MAX = 1 << 20 };
 struct input {
 	int fd;
 	bool tty;
-	bool waiting;         /* a prompt waits */
-	bool hidden;          /* echo is off, `echo` has the old settings */
+	bool waiting; /* a prompt waits */
+	bool hidden;  /* echo is off, `echo` has the old settings */
 	bool ended;
 	struct termios echo;
-	struct buf held;      /* read, not yet used */
+	struct buf held; /* read, not yet used */
 	struct buf answer;
 };
 
@@ -43,7 +43,8 @@ bool input_wants(const struct input *input);
 /* Reads once; call it when `fd` is readable. */
 void input_read(struct input *input);
 
-/* The answer for the waiting prompt, if there is one: valid UTF-8 in input->answer, without its LF. */
+/* The answer for the waiting prompt, if there is one: valid UTF-8 in input->answer, without its
+ * LF. */
 enum input_step input_next(struct input *input);
 
 #endif

@@ -1,8 +1,9 @@
 /* Lines of stdin as answers to prompts. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <string.h>

@@ -53,15 +53,14 @@ const struct command COMMAND_INTERRUPT = {
 	.name = "interrupt",
 	.summary = "interrupt the cell that runs in a session",
 	.example = "fumehood interrupt work",
-	.help =
-	"Usage: fumehood interrupt SESSION [--cell CELL]\n"
-	"\n"
-	"Interrupts what runs in the session. Its variables stay.\n"
-	"\n"
-	"  fumehood interrupt work\n"
-	"  fumehood interrupt work --cell c7           only if it is this cell that runs\n"
-	"\n"
-	"Options:\n"
-	"      --cell CELL      leave any other cell alone\n",
+	.help = "Usage: fumehood interrupt SESSION [--cell CELL]\n"
+		"\n"
+		"Interrupts what runs in the session. Its variables stay.\n"
+		"\n"
+		"  fumehood interrupt work\n"
+		"  fumehood interrupt work --cell c7           only if it is this cell that runs\n"
+		"\n"
+		"Options:\n"
+		"      --cell CELL      leave any other cell alone\n",
 	.run = command_interrupt,
 };

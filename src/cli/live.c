@@ -1,12 +1,13 @@
 /*
  * The loop of `fumehood run`. See live.h.
  *
- * It waits for three things at once: events of the session, signals, and (while a prompt waits) lines of
- * stdin. Nothing is read ahead: while stdout does not take more, this process waits in write(2), and
- * the keeper's journal holds what comes meanwhile.
+ * It waits for three things at once: events of the session, signals, and (while a prompt waits)
+ * lines of stdin. Nothing is read ahead: while stdout does not take more, this process waits in
+ * write(2), and the keeper's journal holds what comes meanwhile.
  *
  * Ctrl-C interrupts the cell. A second one within 2 s means that the code does not react: a session
- * made for this command is stopped; one that lives on gets a new interpreter, and its cell ends as died.
+ * made for this command is stopped; one that lives on gets a new interpreter, and its cell ends as
+ * died.
  */
 #include "cli/live.h"
 
@@ -65,7 +66,8 @@ static int call(struct live *live, const struct json *request, char **reply, str
 	return say_take(err, &error);
 }
 
-/* Calls; an id that an earlier run of the same notebook in this session has taken is left to the keeper. */
+/* Calls; an id that an earlier run of the same notebook in this session has taken is left to the
+ * keeper. */
 static int call_with_id(struct live *live, struct json *request, char **reply, struct err *err)
 {
 	struct err why = ERR_INIT;
@@ -78,8 +80,9 @@ static int call_with_id(struct live *live, struct json *request, char **reply, s
 	return -1;
 }
 
-int live_note(struct live *live, const char *id, const char *cell_type, const char *text, size_t len,
-	      const struct json *metadata, const struct json *attachments, struct err *err)
+int live_note(struct live *live, const char *id, const char *cell_type, const char *text,
+	      size_t len, const struct json *metadata, const struct json *attachments,
+	      struct err *err)
 {
 	cleanup_json struct json *request = json_new_object();
 
@@ -129,8 +132,13 @@ static int send_run(struct live *live, const struct live_cell *cell, struct runn
 
 static enum live_end end_from_status(const char *status)
 {
-	static const struct { const char *status; enum live_end end; } ends[] = {
-		{"ok", LIVE_OK}, {"error", LIVE_ERROR}, {"timeout", LIVE_TIMEOUT},
+	static const struct {
+		const char *status;
+		enum live_end end;
+	} ends[] = {
+		{"ok", LIVE_OK},
+		{"error", LIVE_ERROR},
+		{"timeout", LIVE_TIMEOUT},
 		{"interrupted", LIVE_INTERRUPTED},
 	};
 
@@ -246,8 +254,9 @@ static int take_signal(struct live *live, struct running *running, struct err *e
 		outcome = fh_post(live->session, restart, sizeof(restart) - 1, &error);
 	} else {
 		if (live->show.err.tty)
-			say("interrupted; Ctrl-C again within 2 s %s", live->lives_on
-			    ? "restarts the interpreter (variables are lost)" : "ends the session");
+			say("interrupted; Ctrl-C again within 2 s %s",
+			    live->lives_on ? "restarts the interpreter (variables are lost)"
+					   : "ends the session");
 		outcome = fh_interrupt(live->session, running->id, &error);
 	}
 	return outcome == 0 ? 0 : say_take(err, &error);
@@ -265,8 +274,8 @@ static int take_input(struct live *live, struct err *err)
 	case INPUT_LINE:
 		request = json_new_object();
 		json_set_string(request, "op", "input");
-		json_set(request, "text", json_new_string(buf_bytes(&live->input.answer),
-							   live->input.answer.len));
+		json_set(request, "text",
+			 json_new_string(buf_bytes(&live->input.answer), live->input.answer.len));
 		json_write(&line, request);
 		live->show.out.line_start = live->input.tty; /* the user has typed Enter */
 		break;
@@ -275,7 +284,9 @@ static int take_input(struct live *live, struct err *err)
 		break;
 	}
 	input_done(&live->input);
-	return fh_post(live->session, buf_bytes(&line), line.len, &error) == 0 ? 0 : say_take(err, &error);
+	return fh_post(live->session, buf_bytes(&line), line.len, &error) == 0
+		       ? 0
+		       : say_take(err, &error);
 }
 
 static int wait_more(struct live *live, struct running *running, struct err *err)

@@ -20,32 +20,32 @@ enum live_mode {
 struct live {
 	struct fh_session *session; /* borrowed */
 	enum live_mode mode;
-	int signal_fd;              /* borrowed; see signals.h */
-	bool lives_on;              /* the session outlives this command */
-	size_t max_chars;           /* LIVE_TEXT */
+	int signal_fd;    /* borrowed; see signals.h */
+	bool lives_on;    /* the session outlives this command */
+	size_t max_chars; /* LIVE_TEXT */
 	struct show show;
 	struct input input;
-	int64_t interrupted_us;     /* when Ctrl-C was pressed last, monotonic; 0: never */
-	bool texts;                 /* a text was printed before: the next begins with a blank line */
+	int64_t interrupted_us; /* when Ctrl-C was pressed last, monotonic; 0: never */
+	bool texts;             /* a text was printed before: the next begins with a blank line */
 };
 
 struct live_cell {
-	const char *id;       /* NULL: made by the keeper */
+	const char *id; /* NULL: made by the keeper */
 	const char *code;
 	size_t code_len;
 	const struct json *metadata; /* object or NULL */
-	double timeout_s;     /* 0: the session's */
+	double timeout_s;            /* 0: the session's */
 	bool allow_stdin;
 };
 
 enum live_end {
 	LIVE_OK,
-	LIVE_ERROR,     /* the cell raised */
+	LIVE_ERROR, /* the cell raised */
 	LIVE_TIMEOUT,
 	LIVE_INTERRUPTED,
-	LIVE_DIED,      /* or cancelled: it has not run to its end */
-	LIVE_STOPPED,   /* by a second Ctrl-C or another signal: the session is to be stopped */
-	LIVE_FAULT,     /* *err is filled */
+	LIVE_DIED,    /* or cancelled: it has not run to its end */
+	LIVE_STOPPED, /* by a second Ctrl-C or another signal: the session is to be stopped */
+	LIVE_FAULT,   /* *err is filled */
 };
 
 /* `directory`: the session's if it outlives the command, else NULL. Stdin is read for prompts. */
@@ -54,10 +54,12 @@ void live_init(struct live *live, struct fh_session *session, enum live_mode mod
 void live_release(struct live *live);
 
 /* Runs one cell. *signal is set to the signal behind LIVE_STOPPED (SIGINT, SIGTERM, SIGHUP). */
-enum live_end live_run(struct live *live, const struct live_cell *cell, int *signal, struct err *err);
+enum live_end live_run(struct live *live, const struct live_cell *cell, int *signal,
+		       struct err *err);
 
 /* Puts a cell that is not run into the notebook: "markdown", "raw", or "code". */
-int live_note(struct live *live, const char *id, const char *cell_type, const char *text, size_t len,
-	      const struct json *metadata, const struct json *attachments, struct err *err);
+int live_note(struct live *live, const char *id, const char *cell_type, const char *text,
+	      size_t len, const struct json *metadata, const struct json *attachments,
+	      struct err *err);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * fumehood log: the journal of a session, for people or as it is.
  *
- * It reads the file itself, so it works with and without a keeper. --follow waits for the file to change (inotify(7))
- * and ends when the session has stopped.
+ * It reads the file itself, so it works with and without a keeper. --follow waits for the file to
+ * change (inotify(7)) and ends when the session has stopped.
  */
 #include <errno.h>
 #include <limits.h>
@@ -20,9 +20,9 @@
 
 struct log {
 	struct cursor *cursor;
-	const char *cell;   /* only its events; NULL: all */
+	const char *cell; /* only its events; NULL: all */
 	bool json;
-	bool stopped;       /* the last event was `stopped` */
+	bool stopped; /* the last event was `stopped` */
 	uint64_t damaged;
 	struct terminal out;
 };
@@ -94,8 +94,12 @@ static int put_mime(const char *key, size_t key_len, struct json *value, void *d
 static void put_session(struct log *log, const struct json *body)
 {
 	const char *version = json_get_string(json_get(body, "versions"), "python");
-	const char *fields[] = {json_get_string(body, "id"), json_get_string(body, "engine"), version,
-				"in the sandbox tier", json_get_string(body, "tier"), "on",
+	const char *fields[] = {json_get_string(body, "id"),
+				json_get_string(body, "engine"),
+				version,
+				"in the sandbox tier",
+				json_get_string(body, "tier"),
+				"on",
 				json_get_string(body, "workspace")};
 
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
@@ -108,9 +112,10 @@ static void put_finished(struct log *log, const struct json *body)
 {
 	const char *status = json_get_string(body, "status");
 	const char *reason = json_get_string(body, "reason");
-	cleanup_free char *text = mem_format(" %s%s%s%s after %.3f s", status ? status : "?",
-		reason ? " (" : "", reason ? reason : "", reason ? ")" : "",
-		(double)json_get_int(body, "duration_us", 0) / 1e6);
+	cleanup_free char *text =
+		mem_format(" %s%s%s%s after %.3f s", status ? status : "?", reason ? " (" : "",
+			   reason ? reason : "", reason ? ")" : "",
+			   (double)json_get_int(body, "duration_us", 0) / 1e6);
 
 	put_text(log, text, strlen(text));
 }
@@ -147,10 +152,20 @@ static void put_body(struct log *log, const struct event *event)
 	case EVENT_FINISHED:
 		put_finished(log, event->body);
 		break;
-	case EVENT_SECTION: case EVENT_STARTED: case EVENT_CLEAR:
-	case EVENT_INPUT_REQUEST: case EVENT_INPUT: case EVENT_TRUNCATED:
-	case EVENT_DIED: case EVENT_RESTARTED: case EVENT_STATE: case EVENT_WARNING: case EVENT_GAP:
-	case EVENT_STOPPED: case EVENT_OTHER: case EVENT_TYPE_COUNT:
+	case EVENT_SECTION:
+	case EVENT_STARTED:
+	case EVENT_CLEAR:
+	case EVENT_INPUT_REQUEST:
+	case EVENT_INPUT:
+	case EVENT_TRUNCATED:
+	case EVENT_DIED:
+	case EVENT_RESTARTED:
+	case EVENT_STATE:
+	case EVENT_WARNING:
+	case EVENT_GAP:
+	case EVENT_STOPPED:
+	case EVENT_OTHER:
+	case EVENT_TYPE_COUNT:
 		json_each(event->body, put_field, log);
 		break;
 	}
@@ -219,7 +234,8 @@ static int take_all(struct log *log, struct err *err)
 				return -1;
 			break;
 		case CURSOR_DAMAGED:
-			say("line %llu is damaged", (unsigned long long)cursor_line_number(log->cursor));
+			say("line %llu is damaged",
+			    (unsigned long long)cursor_line_number(log->cursor));
 			log->damaged++;
 			break;
 		case CURSOR_END:
@@ -236,7 +252,8 @@ static int follow(struct log *log, const char *directory, struct err *err)
 	cleanup_fd int watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	char events[sizeof(struct inotify_event) + NAME_MAX + 1];
 
-	if (watch < 0 || inotify_add_watch(watch, path, IN_MODIFY | IN_DELETE_SELF | IN_MOVE_SELF) < 0)
+	if (watch < 0 ||
+	    inotify_add_watch(watch, path, IN_MODIFY | IN_DELETE_SELF | IN_MOVE_SELF) < 0)
 		return err_sys(err, "cannot watch %s", path);
 	while (!log->stopped) {
 		struct pollfd fd = {.fd = watch, .events = POLLIN};
@@ -260,8 +277,10 @@ static int command_log(const struct command *command, int argc, char **argv)
 	bool following = false;
 	uint64_t since = 0;
 	const struct option table[] = {
-		{"since", '\0', OPTION_COUNT, &since}, {"follow", 'f', OPTION_FLAG, &following},
-		{"cell", '\0', OPTION_TEXT, &log.cell}, {"json", 'j', OPTION_FLAG, &log.json},
+		{"since", '\0', OPTION_COUNT, &since},
+		{"follow", 'f', OPTION_FLAG, &following},
+		{"cell", '\0', OPTION_TEXT, &log.cell},
+		{"json", 'j', OPTION_FLAG, &log.json},
 	};
 	cleanup_options struct options options = {.words = NULL};
 	cleanup_found struct found found = FOUND_INIT;
@@ -287,22 +306,23 @@ const struct command COMMAND_LOG = {
 	.name = "log",
 	.summary = "show what happened in a session",
 	.example = "fumehood log work --follow",
-	.help =
-	"Usage: fumehood log SESSION [options]\n"
-	"\n"
-	"Prints the journal of a session, running or not: each event on a line of its own.\n"
-	"\n"
-	"  fumehood log work\n"
-	"  fumehood log work --follow --since 100      as it goes on, after event 100\n"
-	"  fumehood log work --cell c7                 one cell\n"
-	"  fumehood log work --json | jq -r 'select(.type==\"cell\").code'\n"
-	"\n"
-	"Options:\n"
-	"      --since N        only events after number N\n"
-	"  -f, --follow         go on until the session stops\n"
-	"      --cell CELL      only events of this cell\n"
-	"  -j, --json           the lines as they are in the file\n"
-	"\n"
-	"Exit status: 0, 125 also if a line of the journal is damaged (the others are printed).\n",
+	.help = "Usage: fumehood log SESSION [options]\n"
+		"\n"
+		"Prints the journal of a session, running or not: each event on a line of its "
+		"own.\n"
+		"\n"
+		"  fumehood log work\n"
+		"  fumehood log work --follow --since 100      as it goes on, after event 100\n"
+		"  fumehood log work --cell c7                 one cell\n"
+		"  fumehood log work --json | jq -r 'select(.type==\"cell\").code'\n"
+		"\n"
+		"Options:\n"
+		"      --since N        only events after number N\n"
+		"  -f, --follow         go on until the session stops\n"
+		"      --cell CELL      only events of this cell\n"
+		"  -j, --json           the lines as they are in the file\n"
+		"\n"
+		"Exit status: 0, 125 also if a line of the journal is damaged (the others are "
+		"printed).\n",
 	.run = command_log,
 };

@@ -1,8 +1,8 @@
 /*
  * fumehood ls: the sessions that there are.
  *
- * The directories are listed and each keeper is asked by connecting to its socket: what answers is running. Names and
- * paths are shown escaped, one line a session.
+ * The directories are listed and each keeper is asked by connecting to its socket: what answers is
+ * running. Names and paths are shown escaped, one line a session.
  */
 #include <inttypes.h>
 #include <unistd.h>
@@ -71,8 +71,11 @@ static void put_row(struct buf *out, const struct json *session, size_t name_wid
 
 	put_cell(out, id, 8);
 	put_cell(out, name ? name : "-", name_width);
-	put_cell(out, json_get_bool(session, "damaged", false) ? "damaged"
-		 : json_get_bool(session, "running", false) ? "running" : "stopped", 7);
+	put_cell(out,
+		 json_get_bool(session, "damaged", false)   ? "damaged"
+		 : json_get_bool(session, "running", false) ? "running"
+							    : "stopped",
+		 7);
 	start = out->len;
 	put_age(out, clock_wall_us() - created);
 	pad(out, start, 5);
@@ -151,15 +154,14 @@ const struct command COMMAND_LS = {
 	.name = "ls",
 	.summary = "list sessions",
 	.example = "fumehood ls",
-	.help =
-	"Usage: fumehood ls [--json]\n"
-	"\n"
-	"Lists the sessions, newest first: those that run and those whose record is kept.\n"
-	"\n"
-	"  fumehood ls\n"
-	"  fumehood ls --json | jq -r 'select(.running) | .id'\n"
-	"\n"
-	"Options:\n"
-	"  -j, --json           one JSON object a session\n",
+	.help = "Usage: fumehood ls [--json]\n"
+		"\n"
+		"Lists the sessions, newest first: those that run and those whose record is kept.\n"
+		"\n"
+		"  fumehood ls\n"
+		"  fumehood ls --json | jq -r 'select(.running) | .id'\n"
+		"\n"
+		"Options:\n"
+		"  -j, --json           one JSON object a session\n",
 	.run = command_ls,
 };

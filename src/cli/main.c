@@ -10,9 +10,9 @@
 #include "cli/say.h"
 
 const struct command *const COMMANDS[] = {
-	&COMMAND_RUN, &COMMAND_PIPE, &COMMAND_LS, &COMMAND_LOG, &COMMAND_TEXT, &COMMAND_EXPORT,
-	&COMMAND_INTERRUPT, &COMMAND_RESTART, &COMMAND_STOP, &COMMAND_GC, &COMMAND_POOL,
-	&COMMAND_DOCTOR, &COMMAND_VERSION, &COMMAND_HELP, NULL,
+	&COMMAND_RUN,    &COMMAND_PIPE,      &COMMAND_LS,      &COMMAND_LOG,  &COMMAND_TEXT,
+	&COMMAND_EXPORT, &COMMAND_INTERRUPT, &COMMAND_RESTART, &COMMAND_STOP, &COMMAND_GC,
+	&COMMAND_POOL,   &COMMAND_DOCTOR,    &COMMAND_VERSION, &COMMAND_HELP, NULL,
 };
 
 const struct command *command_find(const char *name)
@@ -23,8 +23,8 @@ const struct command *command_find(const char *name)
 	return NULL;
 }
 
-/* A descriptor 0, 1 or 2 that is closed would be given to the next file that is opened, and output would go
- * there. */
+/* A descriptor 0, 1 or 2 that is closed would be given to the next file that is opened, and output
+ * would go there. */
 static int fill_standard_fds(void)
 {
 	for (int fd = 0; fd <= 2; fd++)

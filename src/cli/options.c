@@ -1,8 +1,8 @@
 /*
  * The option parser. See options.h.
  *
- * getopt_long is not used because it keeps its state in globals, writes to stderr by itself, and takes
- * abbreviated names, which would make every new option a possible break of somebody's script.
+ * getopt_long is not used because it keeps its state in globals, writes to stderr by itself, and
+ * takes abbreviated names, which would make every new option a possible break of somebody's script.
  */
 #include "cli/options.h"
 
@@ -23,7 +23,10 @@ void options_release(struct options *options)
 
 int options_seconds(const char *text, double *seconds)
 {
-	static const struct { const char *unit; double factor; } units[] = {
+	static const struct {
+		const char *unit;
+		double factor;
+	} units[] = {
 		{"", 1}, {"s", 1}, {"ms", 0.001}, {"m", 60}, {"h", 3600}, {"d", 86400},
 	};
 	char *end;
@@ -70,7 +73,8 @@ int options_size(const char *text, uint64_t *bytes)
 }
 
 /* Puts the value where it goes. `shown` is the option as the user wrote it. */
-static int store_value(const struct option *option, const char *shown, const char *value, struct err *err)
+static int store_value(const struct option *option, const char *shown, const char *value,
+		       struct err *err)
 {
 	uint64_t number;
 	double seconds;
@@ -84,19 +88,21 @@ static int store_value(const struct option *option, const char *shown, const cha
 		return 0;
 	case OPTION_SECONDS:
 		if (options_seconds(value, &seconds) != 0 || seconds <= 0)
-			return err_set(err, ERR_USAGE, "%s takes a time above 0, such as 30, 0.5, 2m, not %s",
+			return err_set(err, ERR_USAGE,
+				       "%s takes a time above 0, such as 30, 0.5, 2m, not %s",
 				       shown, value);
 		*(double *)option->value = seconds;
 		return 0;
 	case OPTION_COUNT:
-		if (strspn(value, "0123456789") != strlen(value) || options_size(value, &number) != 0)
+		if (strspn(value, "0123456789") != strlen(value) ||
+		    options_size(value, &number) != 0)
 			return err_set(err, ERR_USAGE, "%s takes a number, not %s", shown, value);
 		*(uint64_t *)option->value = number;
 		return 0;
 	case OPTION_SIZE:
 		if (options_size(value, &number) != 0)
-			return err_set(err, ERR_USAGE, "%s takes a size, such as 500M or 2G, not %s", shown,
-				       value);
+			return err_set(err, ERR_USAGE,
+				       "%s takes a size, such as 500M or 2G, not %s", shown, value);
 		*(uint64_t *)option->value = number;
 		return 0;
 	}

@@ -1,9 +1,9 @@
 /*
  * Command line options from a table.
  *
- * `--name VALUE`, `--name=VALUE`, `-x VALUE`, `-xVALUE`; flags take no value; options and other words may be
- * mixed; `--` ends the options; `-` alone is a word. An option may be given once. Values are bytes:
- * paths and names are never decoded.
+ * `--name VALUE`, `--name=VALUE`, `-x VALUE`, `-xVALUE`; flags take no value; options and other
+ * words may be mixed; `--` ends the options; `-` alone is a word. An option may be given once.
+ * Values are bytes: paths and names are never decoded.
  */
 #ifndef FH_CLI_OPTIONS_H
 #define FH_CLI_OPTIONS_H
@@ -15,18 +15,18 @@
 #include "base/err.h"
 
 enum option_kind {
-	OPTION_FLAG,     /* bool */
-	OPTION_TEXT,     /* const char *: borrowed from argv */
-	OPTION_SECONDS,  /* double > 0: "30", "0.5", "500ms", "2m", "1h", "3d" */
-	OPTION_COUNT,    /* uint64_t: "10" */
-	OPTION_SIZE,     /* uint64_t bytes: "512", "64K", "10M", "2G", "1T" (powers of 1,024) */
+	OPTION_FLAG,    /* bool */
+	OPTION_TEXT,    /* const char *: borrowed from argv */
+	OPTION_SECONDS, /* double > 0: "30", "0.5", "500ms", "2m", "1h", "3d" */
+	OPTION_COUNT,   /* uint64_t: "10" */
+	OPTION_SIZE,    /* uint64_t bytes: "512", "64K", "10M", "2G", "1T" (powers of 1,024) */
 };
 
 struct option {
 	const char *name; /* without the dashes */
 	char letter;      /* '\0': none */
 	enum option_kind kind;
-	void *value;      /* where it goes; untouched when the option is not given */
+	void *value; /* where it goes; untouched when the option is not given */
 };
 
 struct options {
@@ -37,7 +37,8 @@ struct options {
 	size_t word_count;
 };
 
-/* Reads argv[1..argc-1]. ERR_USAGE with one sentence. The caller releases *options also after failure. */
+/* Reads argv[1..argc-1]. ERR_USAGE with one sentence. The caller releases *options also after
+ * failure. */
 int options_read(struct options *options, const struct option *table, size_t count, int argc,
 		 char **argv, struct err *err);
 void options_release(struct options *options);

@@ -1,8 +1,9 @@
 /* The option parser: every form, and one sentence for everything that is wrong. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <string.h>
@@ -22,7 +23,7 @@ struct values {
 static int read_words(struct options *options, struct values *values, struct err *err, ...)
 {
 	static struct option table[6];
-	char *argv[16] = {(char *)(uintptr_t)"verb"};
+	char *argv[16] = {(char *)(uintptr_t) "verb"};
 	int argc = 1;
 	va_list args;
 
@@ -47,8 +48,10 @@ static void test_forms(void **state)
 	struct err err = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(read_words(&options, &values, &err, "-fx", "one", "--text=a=b", "-t", "2m", "--count",
-				    "7", "-", "--size", "3K", "--", "-f", "--text", NULL), 0);
+	assert_int_equal(read_words(&options, &values, &err, "-fx", "one", "--text=a=b", "-t", "2m",
+				    "--count", "7", "-", "--size", "3K", "--", "-f", "--text",
+				    NULL),
+			 0);
 	assert_true(values.flag && values.other);
 	assert_string_equal(values.text, "a=b");
 	assert_true(values.seconds == 120);
@@ -126,11 +129,15 @@ static void test_wrong(void **state)
 
 static void test_seconds(void **state)
 {
-	static const struct { const char *text; double seconds; } good[] = {
-		{"30", 30}, {"0.5", 0.5}, {".5", 0.5}, {"30s", 30}, {"250ms", 0.25}, {"2m", 120},
-		{"1h", 3600}, {"7d", 604800},
+	static const struct {
+		const char *text;
+		double seconds;
+	} good[] = {
+		{"30", 30},      {"0.5", 0.5}, {".5", 0.5},  {"30s", 30},
+		{"250ms", 0.25}, {"2m", 120},  {"1h", 3600}, {"7d", 604800},
 	};
-	static const char *const bad[] = {"", "s", "1x", "1 s", " 1", "0x10", "nan", "inf", "1e999", "1,5"};
+	static const char *const bad[] = {"",     "s",   "1x",  "1 s",   " 1",
+					  "0x10", "nan", "inf", "1e999", "1,5"};
 	double seconds;
 
 	(void)state;
@@ -144,7 +151,8 @@ static void test_seconds(void **state)
 
 static void test_sizes(void **state)
 {
-	static const char *const bad[] = {"", "K", "1KB", "-1", "1.5", "16777216T", "99999999999999999999"};
+	static const char *const bad[] = {
+		"", "K", "1KB", "-1", "1.5", "16777216T", "99999999999999999999"};
 	uint64_t bytes;
 
 	(void)state;
@@ -161,8 +169,11 @@ static void test_sizes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms), cmocka_unit_test(test_values_that_look_like_options),
-		cmocka_unit_test(test_help), cmocka_unit_test(test_wrong), cmocka_unit_test(test_seconds),
+		cmocka_unit_test(test_forms),
+		cmocka_unit_test(test_values_that_look_like_options),
+		cmocka_unit_test(test_help),
+		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_seconds),
 		cmocka_unit_test(test_sizes),
 	};
 

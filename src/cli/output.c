@@ -1,8 +1,8 @@
 /*
  * Writing -o. See output.h.
  *
- * The file that is there when the command begins may be replaced, that is what -o says; one that someone else
- * has written while the command ran may not, and notebook/save knows the difference.
+ * The file that is there when the command begins may be replaced, that is what -o says; one that
+ * someone else has written while the command ran may not, and notebook/save knows the difference.
  */
 #include "cli/output.h"
 
@@ -30,8 +30,9 @@ int output_open(struct output *output, const char *path, struct err *err)
 		output->to_stdout = true;
 		return 0;
 	}
-	folder = !slash ? mem_string(".") : slash == path ? mem_string("/")
-		: mem_copy(path, (size_t)(slash - path));
+	folder = !slash          ? mem_string(".")
+		 : slash == path ? mem_string("/")
+				 : mem_copy(path, (size_t)(slash - path));
 	output->dirfd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (output->dirfd < 0)
 		return err_sys(err, "cannot write to %s", folder);

@@ -1,13 +1,13 @@
 /*
  * fumehood pipe: the session protocol on stdin and stdout.
  *
- * Lines are relayed both ways as they are. Of our own there is a subscription to all events at the start, and at
- * the end of stdin a `stop` that finishes the queue first (for a session that lives on: a wait until
- * it is idle). Their answers are kept back by the filter in relay.c.
+ * Lines are relayed both ways as they are. Of our own there is a subscription to all events at the
+ * start, and at the end of stdin a `stop` that finishes the queue first (for a session that lives
+ * on: a wait until it is idle). Their answers are kept back by the filter in relay.c.
  *
- * Backpressure: each direction holds at most about 64 KiB and reads only when that is written, so a client that
- * stops reading stops nothing but itself: the keeper goes on into its journal. Neither direction
- * waits in a blocking call while the other could move.
+ * Backpressure: each direction holds at most about 64 KiB and reads only when that is written, so a
+ * client that stops reading stops nothing but itself: the keeper goes on into its journal. Neither
+ * direction waits in a blocking call while the other could move.
  */
 #include <errno.h>
 #include <limits.h>
@@ -32,13 +32,13 @@ struct pipe {
 	int keeper_fd;
 	int signal_fd;
 	bool lives_on;
-	size_t write_max;    /* what stdout takes without blocking when poll says it is ready */
-	struct buf up;       /* stdin to keeper */
-	struct buf down;     /* keeper to stdout */
+	size_t write_max; /* what stdout takes without blocking when poll says it is ready */
+	struct buf up;    /* stdin to keeper */
+	struct buf down;  /* keeper to stdout */
 	struct relay relay;
-	bool line_open;      /* the last byte from stdin was no LF */
+	bool line_open; /* the last byte from stdin was no LF */
 	bool stdin_ended;
-	bool asked;          /* the last own request was sent */
+	bool asked; /* the last own request was sent */
 	bool keeper_ended;
 	int signal;
 };
@@ -76,8 +76,9 @@ static void read_stdin(struct pipe *pipe)
 }
 
 /*
- * After the end of stdin: finish, then stop; or wait until a session that lives on has nothing to do. Nobody is left
- * to answer prompts, so each gets the end of file (refused, and kept back, when none waits any more).
+ * After the end of stdin: finish, then stop; or wait until a session that lives on has nothing to
+ * do. Nobody is left to answer prompts, so each gets the end of file (refused, and kept back, when
+ * none waits any more).
  */
 static void ask_for_end(struct pipe *pipe)
 {
@@ -85,15 +86,17 @@ static void ask_for_end(struct pipe *pipe)
 		return;
 	if (pipe->relay.prompted) {
 		pipe->relay.prompted = false;
-		buf_append_string(&pipe->up, "{\"op\":\"input\",\"id\":\"" RELAY_ID "input\",\"eof\":true}\n");
+		buf_append_string(&pipe->up,
+				  "{\"op\":\"input\",\"id\":\"" RELAY_ID "input\",\"eof\":true}\n");
 	}
 	if (pipe->asked)
 		return;
 	pipe->asked = true;
 	pipe->relay.finished = false;
-	buf_append_string(&pipe->up, pipe->lives_on
-			  ? "{\"op\":\"status\",\"id\":\"" RELAY_ID "status\"}\n"
-			  : "{\"op\":\"stop\",\"id\":\"" RELAY_ID "stop\",\"mode\":\"drain\"}\n");
+	buf_append_string(&pipe->up, pipe->lives_on ? "{\"op\":\"status\",\"id\":\"" RELAY_ID
+						      "status\"}\n"
+						    : "{\"op\":\"stop\",\"id\":\"" RELAY_ID
+						      "stop\",\"mode\":\"drain\"}\n");
 }
 
 static int read_keeper(struct pipe *pipe, struct err *err)
@@ -175,7 +178,8 @@ static int turn(struct pipe *pipe, struct err *err)
 	return 0;
 }
 
-/* Relays until the keeper has closed, or a session that lives on is idle, and all of it is written. */
+/* Relays until the keeper has closed, or a session that lives on is idle, and all of it is
+ * written. */
 static int relay_all(struct pipe *pipe, struct err *err)
 {
 	for (;;) {
@@ -194,27 +198,23 @@ static int relay_all(struct pipe *pipe, struct err *err)
 	}
 }
 
-/* `seq` of a line on stdout is always the number of an event: hello, which is none, goes without. */
-static void put_hello(struct buf *out, const char *line)
-{
-	cleanup_json struct json *hello = json_parse(line, strlen(line), &JSON_LIMITS, NULL);
-
-	json_remove(hello, "seq");
-	json_write(out, hello);
-	buf_append_char(out, '\n');
-}
-
 /* The keeper's hello to stdout, our subscription to the keeper. */
 static void prepare(struct pipe *pipe, const struct begin *begin, int signal_fd)
 {
 	uint64_t since = begin->created ? 0 : fh_hello_seq(begin->session);
 
-	*pipe = (struct pipe){.keeper_fd = fh_fd(begin->session), .signal_fd = signal_fd,
+	*pipe = (struct pipe){.keeper_fd = fh_fd(begin->session),
+			      .signal_fd = signal_fd,
 			      .lives_on = begin->end == BEGIN_LEAVE_RUNNING,
-			      .write_max = write_max(STDOUT_FILENO), .up = BUF_INIT, .down = BUF_INIT,
+			      .write_max = write_max(STDOUT_FILENO),
+			      .up = BUF_INIT,
+			      .down = BUF_INIT,
 			      .relay = RELAY_INIT};
-	put_hello(&pipe->down, fh_hello(begin->session));
-	buf_printf(&pipe->up, "{\"op\":\"events\",\"id\":\"" RELAY_ID "events\",\"since\":%llu,\"follow\":true}\n",
+	buf_append_string(&pipe->down, fh_hello(begin->session));
+	buf_append_char(&pipe->down, '\n');
+	buf_printf(&pipe->up,
+		   "{\"op\":\"events\",\"id\":\"" RELAY_ID
+		   "events\",\"since\":%llu,\"follow\":true}\n",
 		   (unsigned long long)since);
 }
 
@@ -236,8 +236,8 @@ static int refuse(const struct err *err)
 
 static int run_pipe(const struct begin_options *begin_options)
 {
-	__attribute__((cleanup(pipe_release))) struct pipe pipe = {.up = BUF_INIT, .down = BUF_INIT,
-								   .relay = RELAY_INIT};
+	__attribute__((cleanup(pipe_release))) struct pipe pipe = {
+		.up = BUF_INIT, .down = BUF_INIT, .relay = RELAY_INIT};
 	struct begin begin = BEGIN_INIT;
 	struct err err = ERR_INIT;
 	cleanup_fd int signal_fd = signals_open(&err);
@@ -288,22 +288,22 @@ const struct command COMMAND_PIPE = {
 	.name = "pipe",
 	.summary = "speak the session protocol on stdin and stdout",
 	.example = "echo '{\"op\":\"run\",\"code\":\"1 + 1\"}' | fumehood pipe",
-	.help =
-	"Usage: fumehood pipe [options]\n"
-	"\n"
-	"Starts a session that works in the current directory, takes requests on stdin and prints\n"
-	"answers and events on stdout: one JSON object a line, as doc/protocol.md describes.\n"
-	"At the end of stdin the queue is finished and the session stopped and removed.\n"
-	"\n"
-	"  echo '{\"op\":\"run\",\"code\":\"1 + 1\"}' | fumehood pipe\n"
-	"  fumehood pipe -w /srv/data:ro -t 60          a folder to read, a minute a cell\n"
-	"  fumehood pipe -s work                        a session that lives on\n"
-	"\n"
-	"Options:\n"
-	BEGIN_OPTION_HELP
-	"\n"
-	"Events are subscribed to by itself. Ids that begin with \"" RELAY_ID "\" are reserved.\n"
-	"\n"
-	"Exit status: 0, 2 for wrong usage, 125 if Fumehood itself failed.\n",
+	.help = "Usage: fumehood pipe [options]\n"
+		"\n"
+		"Starts a session that works in the current directory, takes requests on stdin and "
+		"prints\n"
+		"answers and events on stdout: one JSON object a line, as doc/protocol.md "
+		"describes.\n"
+		"At the end of stdin the queue is finished and the session stopped and removed.\n"
+		"\n"
+		"  echo '{\"op\":\"run\",\"code\":\"1 + 1\"}' | fumehood pipe\n"
+		"  fumehood pipe -w /srv/data:ro -t 60          a folder to read, a minute a cell\n"
+		"  fumehood pipe -s work                        a session that lives on\n"
+		"\n"
+		"Options:\n" BEGIN_OPTION_HELP "\n"
+		"Events are subscribed to by itself. Ids that begin with \"" RELAY_ID
+		"\" are reserved.\n"
+		"\n"
+		"Exit status: 0, 2 for wrong usage, 125 if Fumehood itself failed.\n",
 	.run = command_pipe,
 };

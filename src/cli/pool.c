@@ -1,11 +1,11 @@
 /*
  * fumehood pool: the processes that keep Python environments warm.
  */
+#include "pool/pool.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/find.h"
 #include "cli/say.h"
-#include "pool/pool.h"
 
 static int list_pools(bool json)
 {
@@ -24,10 +24,12 @@ static int list_pools(bool json)
 		if (json) {
 			json_write(&out, pool);
 		} else {
-			buf_printf(&out, "%7lld  %6lld  %7lld  ", (long long)json_get_int(pool, "pid", 0),
+			buf_printf(&out, "%7lld  %6lld  %7lld  ",
+				   (long long)json_get_int(pool, "pid", 0),
 				   (long long)json_get_int(pool, "guests", 0),
 				   (long long)json_get_int(pool, "idle_s", 0));
-			text_escape(&out, python ? python : "?", python ? strlen(python) : 1, false, false);
+			text_escape(&out, python ? python : "?", python ? strlen(python) : 1, false,
+				    false);
 		}
 		buf_append_char(&out, '\n');
 	}
@@ -68,17 +70,18 @@ const struct command COMMAND_POOL = {
 	.name = "pool",
 	.summary = "show or stop the warm Python environments",
 	.example = "fumehood pool list",
-	.help =
-	"Usage: fumehood pool [list | stop [PYTHON]] [--json]\n"
-	"\n"
-	"A pool keeps one Python environment imported, so that sessions start in milliseconds. It is\n"
-	"started when needed and ends by itself after 10 minutes. Sessions survive its end.\n"
-	"\n"
-	"  fumehood pool list\n"
-	"  fumehood pool stop                          after packages were installed\n"
-	"  fumehood pool stop ~/venv                   only this environment's\n"
-	"\n"
-	"Options:\n"
-	"  -j, --json           list: one JSON object a pool\n",
+	.help = "Usage: fumehood pool [list | stop [PYTHON]] [--json]\n"
+		"\n"
+		"A pool keeps one Python environment imported, so that sessions start in "
+		"milliseconds. It is\n"
+		"started when needed and ends by itself after 10 minutes. Sessions survive its "
+		"end.\n"
+		"\n"
+		"  fumehood pool list\n"
+		"  fumehood pool stop                          after packages were installed\n"
+		"  fumehood pool stop ~/venv                   only this environment's\n"
+		"\n"
+		"Options:\n"
+		"  -j, --json           list: one JSON object a pool\n",
 	.run = command_pool,
 };

@@ -1,9 +1,9 @@
 /*
  * Finding our own answers among the keeper's lines, for `fumehood pipe`.
  *
- * A filter over the bytes that come from the keeper: it passes every line on but the answers to requests of
- * pipe's own, whose ids begin with RELAY_ID. Only the first bytes of a line are ever held, so a line
- * may be of any length.
+ * A filter over the bytes that come from the keeper: it passes every line on but the answers to
+ * requests of pipe's own, whose ids begin with RELAY_ID. Only the first bytes of a line are ever
+ * held, so a line may be of any length.
  */
 #ifndef FH_CLI_RELAY_H
 #define FH_CLI_RELAY_H
@@ -23,14 +23,17 @@ enum relay_place { RELAY_START, RELAY_PASS };
 struct relay {
 	enum relay_place place; /* in the current line: its start is held, or it is passed on */
 	struct buf start;
-	bool finished;     /* a cell has finished since the caller cleared this */
-	bool prompted;     /* a prompt was shown since the caller cleared this */
-	bool stopped;      /* the session has told that it stopped */
-	bool idle;         /* our `status` was answered: nothing runs and nothing is queued */
-	bool busy;         /* ... or something does; the caller clears both */
+	bool finished; /* a cell has finished since the caller cleared this */
+	bool prompted; /* a prompt was shown since the caller cleared this */
+	bool stopped;  /* the session has told that it stopped */
+	bool idle;     /* our `status` was answered: nothing runs and nothing is queued */
+	bool busy;     /* ... or something does; the caller clears both */
 };
 
-#define RELAY_INIT {.place = RELAY_START, .start = BUF_INIT}
+#define RELAY_INIT \
+	{ \
+		.place = RELAY_START, .start = BUF_INIT \
+	}
 
 void relay_release(struct relay *relay);
 

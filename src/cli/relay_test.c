@@ -1,8 +1,9 @@
 /* The filter of pipe: our own answers are kept back, everything else passes byte by byte. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <string.h>
@@ -33,15 +34,20 @@ static void expect(const char *in, const char *passed)
 static void test_filter(void **state)
 {
 	(void)state;
-	expect("{\"type\":\"reply\",\"id\":\"c1\"}\n{\"type\":\"reply\",\"id\":\"fumehood-pipe-events\",\"to\":3}\n"
+	expect("{\"type\":\"reply\",\"id\":\"c1\"}\n{\"type\":\"reply\",\"id\":\"fumehood-pipe-"
+	       "events\",\"to\":3}\n"
 	       "{\"seq\":1,\"type\":\"cell\"}\n",
 	       "{\"type\":\"reply\",\"id\":\"c1\"}\n{\"seq\":1,\"type\":\"cell\"}\n");
-	expect("{\"type\":\"refused\",\"id\":\"fumehood-pipe-input\",\"code\":\"not_found\",\"message\":\"m\"}\nx\n", "x\n");
+	expect("{\"type\":\"refused\",\"id\":\"fumehood-pipe-input\",\"code\":\"not_found\","
+	       "\"message\":\"m\"}\nx\n",
+	       "x\n");
 	/* The same words elsewhere are somebody else's. */
 	expect("{\"seq\":2,\"type\":\"stream\",\"text\":\"\\\"id\\\":\\\"fumehood-pipe-x\\\"\"}\n",
 	       "{\"seq\":2,\"type\":\"stream\",\"text\":\"\\\"id\\\":\\\"fumehood-pipe-x\\\"\"}\n");
-	expect("{\"seq\":3,\"type\":\"cell\",\"cell\":\"fumehood-pipe-x\",\"id\":\"fumehood-pipe-x\"}\n",
-	       "{\"seq\":3,\"type\":\"cell\",\"cell\":\"fumehood-pipe-x\",\"id\":\"fumehood-pipe-x\"}\n");
+	expect("{\"seq\":3,\"type\":\"cell\",\"cell\":\"fumehood-pipe-x\",\"id\":\"fumehood-pipe-"
+	       "x\"}\n",
+	       "{\"seq\":3,\"type\":\"cell\",\"cell\":\"fumehood-pipe-x\",\"id\":\"fumehood-pipe-"
+	       "x\"}\n");
 	expect("{\"type\":\"reply\",\"id\":null,\"x\":\"fumehood-pipe-\"}\n",
 	       "{\"type\":\"reply\",\"id\":null,\"x\":\"fumehood-pipe-\"}\n");
 	expect("\n\nnot json \"fumehood-pipe-\n", "\n\nnot json \"fumehood-pipe-\n");
@@ -49,12 +55,16 @@ static void test_filter(void **state)
 
 static void test_notes(void **state)
 {
-	static const char busy[] = "{\"type\":\"reply\",\"id\":\"fumehood-pipe-status\",\"state\":\"idle\",\"queue\":[\"c\"]}\n";
-	static const char idle[] =
-		"{\"type\":\"reply\",\"id\":\"fumehood-pipe-status\",\"state\":\"idle\",\"queue\":[],\"seq\":9}\n";
-	static const char finished[] = "{\"seq\":4,\"t\":\"x\",\"type\":\"finished\",\"cell\":\"c1\"}\n";
-	static const char stopped[] = "{\"seq\":5,\"t\":\"x\",\"type\":\"stopped\",\"reason\":\"stop\"}\n";
-	static const char prompt[] = "{\"seq\":6,\"t\":\"x\",\"type\":\"input_request\",\"cell\":\"c1\"}\n";
+	static const char busy[] = "{\"type\":\"reply\",\"id\":\"fumehood-pipe-status\",\"state\":"
+				   "\"idle\",\"queue\":[\"c\"]}\n";
+	static const char idle[] = "{\"type\":\"reply\",\"id\":\"fumehood-pipe-status\",\"state\":"
+				   "\"idle\",\"queue\":[],\"seq\":9}\n";
+	static const char finished[] =
+		"{\"seq\":4,\"t\":\"x\",\"type\":\"finished\",\"cell\":\"c1\"}\n";
+	static const char stopped[] =
+		"{\"seq\":5,\"t\":\"x\",\"type\":\"stopped\",\"reason\":\"stop\"}\n";
+	static const char prompt[] =
+		"{\"seq\":6,\"t\":\"x\",\"type\":\"input_request\",\"cell\":\"c1\"}\n";
 	struct relay relay = RELAY_INIT;
 	cleanup_buf struct buf out = BUF_INIT;
 
@@ -96,7 +106,9 @@ static void test_long_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_filter), cmocka_unit_test(test_notes), cmocka_unit_test(test_long_line),
+		cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_notes),
+		cmocka_unit_test(test_long_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

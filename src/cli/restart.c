@@ -26,12 +26,13 @@ const struct command COMMAND_RESTART = {
 	.name = "restart",
 	.summary = "give a session a new interpreter",
 	.example = "fumehood restart work",
-	.help =
-	"Usage: fumehood restart SESSION\n"
-	"\n"
-	"Ends the session's interpreter and starts a new one. Variables are lost, queued cells are\n"
-	"cancelled; files, journal and notebook stay. A session that is not running is started.\n"
-	"\n"
-	"  fumehood restart work\n",
+	.help = "Usage: fumehood restart SESSION\n"
+		"\n"
+		"Ends the session's interpreter and starts a new one. Variables are lost, queued "
+		"cells are\n"
+		"cancelled; files, journal and notebook stay. A session that is not running is "
+		"started.\n"
+		"\n"
+		"  fumehood restart work\n",
 	.run = command_restart,
 };

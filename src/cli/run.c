@@ -38,8 +38,9 @@ struct run {
 static void show_progress(struct run *run, size_t done, size_t count)
 {
 	struct terminal *to = &run->live.show.err;
-	cleanup_free char *line = done < count ? mem_format("\r\033[Kcell %zu of %zu", done + 1, count)
-					       : mem_string("\r\033[K");
+	cleanup_free char *line = done < count
+					  ? mem_format("\r\033[Kcell %zu of %zu", done + 1, count)
+					  : mem_string("\r\033[K");
 
 	if (!run->live.show.errors_only || !to->colour)
 		return;
@@ -61,21 +62,27 @@ static bool goes_on(const struct run *run, const struct document_cell *cell, enu
 static int run_document(struct run *run, struct err *err)
 {
 	static const char *const types[] = {
-		[DOCUMENT_CODE] = "code", [DOCUMENT_MARKDOWN] = "markdown", [DOCUMENT_RAW] = "raw",
+		[DOCUMENT_CODE] = "code",
+		[DOCUMENT_MARKDOWN] = "markdown",
+		[DOCUMENT_RAW] = "raw",
 	};
 	const struct document *document = &run->source.document;
 
 	for (size_t i = 0; i < document->cell_count; i++) {
 		const struct document_cell *cell = &document->cells[i];
 		struct live_cell live_cell = {
-			.id = cell->id, .code = cell->source, .code_len = cell->source_len,
-			.metadata = cell->metadata, .timeout_s = run->begin_options.timeout_s,
+			.id = cell->id,
+			.code = cell->source,
+			.code_len = cell->source_len,
+			.metadata = cell->metadata,
+			.timeout_s = run->begin_options.timeout_s,
 		};
 		enum live_end end;
 
 		if (cell->type != DOCUMENT_CODE || source_skips(cell)) {
 			if (live_note(&run->live, cell->id, types[cell->type], cell->source,
-				      cell->source_len, cell->metadata, cell->attachments, err) != 0)
+				      cell->source_len, cell->metadata, cell->attachments,
+				      err) != 0)
 				return -1;
 			continue;
 		}
@@ -95,7 +102,8 @@ static int run_document(struct run *run, struct err *err)
 static int run_code(struct run *run, struct err *err)
 {
 	struct live_cell cell = {
-		.code = buf_bytes(&run->source.code), .code_len = run->source.code.len,
+		.code = buf_bytes(&run->source.code),
+		.code_len = run->source.code.len,
 		.timeout_s = run->begin_options.timeout_s,
 		.allow_stdin = !run->source.is_stdin && fcntl(STDIN_FILENO, F_GETFD) >= 0,
 	};
@@ -111,7 +119,8 @@ static int run_code(struct run *run, struct err *err)
 static int write_output(struct run *run, struct err *err)
 {
 	cleanup_buf struct buf bytes = BUF_INIT;
-	cleanup_fd int dirfd = open(fh_directory(run->begin.session), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_fd int dirfd =
+		open(fh_directory(run->begin.session), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (dirfd < 0)
 		return err_sys(err, "cannot open %s", fh_directory(run->begin.session));
@@ -161,7 +170,8 @@ static int run_all(struct run *run)
 	if (run->source.is_notebook)
 		json_write(&metadata, run->source.document.metadata);
 	outcome = begin_session(&run->begin, &run->begin_options, run->source.directory,
-				run->source.is_notebook ? buf_bytes(&metadata) : NULL, signal_fd, &err);
+				run->source.is_notebook ? buf_bytes(&metadata) : NULL, signal_fd,
+				&err);
 	if (outcome != 0) {
 		run->signal = err.code == ERR_GONE ? signals_next(signal_fd) : 0;
 		if (run->signal)
@@ -206,7 +216,10 @@ static void run_release(struct run *run)
 static int command_run(const struct command *command, int argc, char **argv)
 {
 	__attribute__((cleanup(run_release))) struct run run = {
-		.max_chars = 8000, .source = SOURCE_INIT, .output = OUTPUT_INIT, .begin = BEGIN_INIT,
+		.max_chars = 8000,
+		.source = SOURCE_INIT,
+		.output = OUTPUT_INIT,
+		.begin = BEGIN_INIT,
 	};
 	const struct option table[] = {
 		{"code", 'c', OPTION_TEXT, &run.code},
@@ -239,33 +252,34 @@ const struct command COMMAND_RUN = {
 	.name = "run",
 	.summary = "run code, a script or a notebook",
 	.example = "fumehood run -c 'print(1 + 1)'",
-	.help =
-	"Usage: fumehood run [options] -c CODE | FILE.py | FILE.ipynb | -\n"
-	"\n"
-	"Runs Python in a sandboxed session and prints its output as it comes.\n"
-	"\n"
-	"  fumehood run -c 'print(1 + 1)'              some code\n"
-	"  fumehood run analysis.py                    a script, in its own folder\n"
-	"  fumehood run report.ipynb -o done.ipynb     a notebook from top to bottom\n"
-	"  echo 'print(1)' | fumehood run -            code from stdin\n"
-	"  fumehood run -s work -c 'x = 1'             in a session that lives on, so that ...\n"
-	"  fumehood run -s work -c 'print(x)'          ... this prints 1\n"
-	"  fumehood run -w data:ro -c 'import os; os.listdir()'\n"
-	"                                              with a folder that can only be read\n"
-	"\n"
-	"Options:\n"
-	"  -c, --code CODE      code to run\n"
-	"  -o, --output FILE    write the session's notebook to FILE (- for stdout)\n"
-	"  -j, --json           print the events, one JSON object a line\n"
-	"      --text           print each cell's text for a language model instead\n"
-	"      --max-chars N    longest such text (default 8000)\n"
-	"      --allow-errors   FILE.ipynb: go on after a cell that failed\n"
-	BEGIN_OPTION_HELP
-	"\n"
-	"Code of -c and - works in a private folder, a file in the folder it lies in.\n"
-	"Without --session and --keep nothing is left of the session at the end.\n"
-	"Ctrl-C interrupts the cell; twice within 2 s it ends the session.\n"
-	"\n"
-	"Exit status: 0, 1 if a cell failed, 2 for wrong usage, 125 if Fumehood itself failed.\n",
+	.help = "Usage: fumehood run [options] -c CODE | FILE.py | FILE.ipynb | -\n"
+		"\n"
+		"Runs Python in a sandboxed session and prints its output as it comes.\n"
+		"\n"
+		"  fumehood run -c 'print(1 + 1)'              some code\n"
+		"  fumehood run analysis.py                    a script, in its own folder\n"
+		"  fumehood run report.ipynb -o done.ipynb     a notebook from top to bottom\n"
+		"  echo 'print(1)' | fumehood run -            code from stdin\n"
+		"  fumehood run -s work -c 'x = 1'             in a session that lives on, so that "
+		"...\n"
+		"  fumehood run -s work -c 'print(x)'          ... this prints 1\n"
+		"  fumehood run -w data:ro -c 'import os; os.listdir()'\n"
+		"                                              with a folder that can only be "
+		"read\n"
+		"\n"
+		"Options:\n"
+		"  -c, --code CODE      code to run\n"
+		"  -o, --output FILE    write the session's notebook to FILE (- for stdout)\n"
+		"  -j, --json           print the events, one JSON object a line\n"
+		"      --text           print each cell's text for a language model instead\n"
+		"      --max-chars N    longest such text (default 8000)\n"
+		"      --allow-errors   FILE.ipynb: go on after a cell that "
+		"failed\n" BEGIN_OPTION_HELP "\n"
+		"Code of -c and - works in a private folder, a file in the folder it lies in.\n"
+		"Without --session and --keep nothing is left of the session at the end.\n"
+		"Ctrl-C interrupts the cell; twice within 2 s it ends the session.\n"
+		"\n"
+		"Exit status: 0, 1 if a cell failed, 2 for wrong usage, 125 if Fumehood itself "
+		"failed.\n",
 	.run = command_run,
 };

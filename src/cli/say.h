@@ -1,6 +1,6 @@
 /*
- * What Fumehood itself says, always on stderr and always escaped: a message may quote a path or a name that
- * holds anything.
+ * What Fumehood itself says, always on stderr and always escaped: a message may quote a path or a
+ * name that holds anything.
  */
 #ifndef FH_CLI_SAY_H
 #define FH_CLI_SAY_H
@@ -19,7 +19,8 @@ int say_err(const struct err *err);
 /* The same for an error of the client library. */
 int say_error(const struct fh_error *error);
 
-/* Says in one line what is wrong with the usage and shows the command's example. Returns EXIT_USAGE. */
+/* Says in one line what is wrong with the usage and shows the command's example. Returns
+ * EXIT_USAGE. */
 int say_usage(const struct command *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

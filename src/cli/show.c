@@ -1,8 +1,8 @@
 /*
  * Events for people. See show.h.
  *
- * Order between the two streams: before text is added to one, the other is written out, so that on a terminal,
- * where both lead to the same place, everything stands in the order of the journal.
+ * Order between the two streams: before text is added to one, the other is written out, so that on
+ * a terminal, where both lead to the same place, everything stands in the order of the journal.
  */
 #include "cli/show.h"
 
@@ -48,7 +48,8 @@ void show_release(struct show *show)
 void show_add_cell(struct show *show, const char *cell)
 {
 	show->cells = mem_resize(show->cells, show->cell_count + 1, sizeof(*show->cells));
-	show->cells[show->cell_count++] = (struct show_cell){.id = mem_string(cell), .images = 0, .failed = false};
+	show->cells[show->cell_count++] =
+		(struct show_cell){.id = mem_string(cell), .images = 0, .failed = false};
 }
 
 /* The newest is looked at first: nearly all events are of it. */
@@ -155,7 +156,8 @@ static void show_error(struct show *show, const struct event *event, struct show
 			terminal_guest(to, "\n", 1);
 	}
 	if (count == 0) {
-		cleanup_free char *line = mem_format("%s: %s\n", name ? name : "error", value ? value : "");
+		cleanup_free char *line =
+			mem_format("%s: %s\n", name ? name : "error", value ? value : "");
 
 		terminal_guest(to, line, strlen(line));
 	}
@@ -192,9 +194,10 @@ static void show_truncated(struct show *show, const struct event *event)
 {
 	const char *name = json_get_string(event->body, "name");
 	const char *limit = json_get_string(event->body, "limit");
-	cleanup_free char *text = mem_format("fumehood: %lld bytes of %s were dropped (limit %s)",
-		(long long)json_get_int(event->body, "bytes_dropped", 0), name ? name : "output",
-		limit ? limit : "output_bytes");
+	cleanup_free char *text =
+		mem_format("fumehood: %lld bytes of %s were dropped (limit %s)",
+			   (long long)json_get_int(event->body, "bytes_dropped", 0),
+			   name ? name : "output", limit ? limit : "output_bytes");
 
 	note(show, text);
 }
@@ -230,9 +233,20 @@ void show_event(struct show *show, const struct event *event)
 		text = mem_format("fumehood: warning: %s", message ? message : "");
 		note(show, text);
 		break;
-	case EVENT_SESSION: case EVENT_SECTION: case EVENT_NOTE: case EVENT_CELL: case EVENT_STARTED:
-	case EVENT_CLEAR: case EVENT_INPUT_REQUEST: case EVENT_INPUT: case EVENT_DIED:
-	case EVENT_RESTARTED: case EVENT_STATE: case EVENT_GAP: case EVENT_STOPPED: case EVENT_OTHER:
+	case EVENT_SESSION:
+	case EVENT_SECTION:
+	case EVENT_NOTE:
+	case EVENT_CELL:
+	case EVENT_STARTED:
+	case EVENT_CLEAR:
+	case EVENT_INPUT_REQUEST:
+	case EVENT_INPUT:
+	case EVENT_DIED:
+	case EVENT_RESTARTED:
+	case EVENT_STATE:
+	case EVENT_GAP:
+	case EVENT_STOPPED:
+	case EVENT_OTHER:
 	case EVENT_TYPE_COUNT:
 		break;
 	}

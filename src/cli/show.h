@@ -1,9 +1,9 @@
 /*
  * A cell's output for people: what `fumehood run` prints.
  *
- * stdout events go to stdout and stderr events to stderr as they come; results and displays as their text/plain;
- * an image as a line that says where it is; an exception as its traceback on stderr. It is a fold over
- * events that keeps only what it needs to count images.
+ * stdout events go to stdout and stderr events to stderr as they come; results and displays as
+ * their text/plain; an image as a line that says where it is; an exception as its traceback on
+ * stderr. It is a fold over events that keeps only what it needs to count images.
  */
 #ifndef FH_CLI_SHOW_H
 #define FH_CLI_SHOW_H
@@ -19,13 +19,14 @@ struct show_cell;
 struct show {
 	struct terminal out;
 	struct terminal err;
-	const char *directory; /* of the session, when it outlives this command; NULL: images are not kept */
+	const char *directory; /* of the session, when it outlives this command; NULL: images are
+				  not kept */
 	bool errors_only;      /* only tracebacks, ends and notes (run FILE.ipynb -o) */
 	struct show_cell *cells;
 	size_t cell_count;
-	bool shared;           /* stdout and stderr are the same terminal or file */
-	bool other_last;       /* stderr was added to last */
-	struct err failure;    /* the first that was met */
+	bool shared;        /* stdout and stderr are the same terminal or file */
+	bool other_last;    /* stderr was added to last */
+	struct err failure; /* the first that was met */
 };
 
 /* `directory` is borrowed. */

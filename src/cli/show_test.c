@@ -1,8 +1,9 @@
 /* What people see of events. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <string.h>
@@ -11,8 +12,8 @@
 
 #define LINE(rest) "{\"seq\":1,\"t\":\"2026-01-01T00:00:00.000000Z\"," rest "}"
 
-/* Shows events into memory. stdout and stderr are not written: descriptors of -1 would fail, so the other
- * stream is looked at before the turn goes to it. */
+/* Shows events into memory. stdout and stderr are not written: descriptors of -1 would fail, so the
+ * other stream is looked at before the turn goes to it. */
 static void pretend(struct show *show, const char *directory)
 {
 	show_init(show, directory, false);
@@ -41,21 +42,27 @@ static void test_streams_and_results(void **state)
 
 	(void)state;
 	pretend(&show, NULL);
-	event(&show, LINE("\"type\":\"stream\",\"cell\":\"c1\",\"name\":\"stdout\",\"text\":\"a\\u001b[2J\""));
-	event(&show, LINE("\"type\":\"result\",\"cell\":\"c1\",\"data\":{\"text/plain\":\"42\"},\"metadata\":{},"
+	event(&show, LINE("\"type\":\"stream\",\"cell\":\"c1\",\"name\":\"stdout\",\"text\":"
+			  "\"a\\u001b[2J\""));
+	event(&show, LINE("\"type\":\"result\",\"cell\":\"c1\",\"data\":{\"text/"
+			  "plain\":\"42\"},\"metadata\":{},"
 			  "\"execution_count\":1"));
-	event(&show, LINE("\"type\":\"stream\",\"cell\":\"c2\",\"name\":\"stdout\",\"text\":\"not ours\""));
-	event(&show, LINE("\"type\":\"display\",\"cell\":\"c1\",\"data\":{\"text/html\":\"<b>\"},\"metadata\":{}"));
+	event(&show, LINE("\"type\":\"stream\",\"cell\":\"c2\",\"name\":\"stdout\",\"text\":\"not "
+			  "ours\""));
+	event(&show, LINE("\"type\":\"display\",\"cell\":\"c1\",\"data\":{\"text/"
+			  "html\":\"<b>\"},\"metadata\":{}"));
 	expect(&show.out.out, "a\033[2J\n42\n");
-	event(&show, LINE("\"type\":\"stream\",\"cell\":\"c1\",\"name\":\"stderr\",\"text\":\"e\\n\""));
+	event(&show,
+	      LINE("\"type\":\"stream\",\"cell\":\"c1\",\"name\":\"stderr\",\"text\":\"e\\n\""));
 	expect(&show.err.out, "e\n");
 	show_release(&show);
 }
 
 static void test_images(void **state)
 {
-	static const char image[] = LINE("\"type\":\"display\",\"cell\":\"c1\",\"data\":{\"text/plain\":\"<Figure>\","
-					 "\"image/png\":\"AAAA\"},\"metadata\":{}");
+	static const char image[] =
+		LINE("\"type\":\"display\",\"cell\":\"c1\",\"data\":{\"text/plain\":\"<Figure>\","
+		     "\"image/png\":\"AAAA\"},\"metadata\":{}");
 	struct show show;
 
 	(void)state;
@@ -63,7 +70,7 @@ static void test_images(void **state)
 	event(&show, image);
 	event(&show, image);
 	expect(&show.out.out, "<Figure>\n[image/png: /s/images/c1-1.png]\n"
-	       "<Figure>\n[image/png: /s/images/c1-2.png]\n");
+			      "<Figure>\n[image/png: /s/images/c1-2.png]\n");
 	show_release(&show);
 	pretend(&show, NULL);
 	event(&show, image);
@@ -77,21 +84,28 @@ static void test_ends(void **state)
 
 	(void)state;
 	pretend(&show, NULL);
-	event(&show, LINE("\"type\":\"finished\",\"cell\":\"c1\",\"status\":\"ok\",\"state\":\"kept\""));
+	event(&show,
+	      LINE("\"type\":\"finished\",\"cell\":\"c1\",\"status\":\"ok\",\"state\":\"kept\""));
 	expect(&show.err.out, "");
-	event(&show, LINE("\"type\":\"finished\",\"cell\":\"c1\",\"status\":\"interrupted\",\"state\":\"kept\""));
+	event(&show, LINE("\"type\":\"finished\",\"cell\":\"c1\",\"status\":\"interrupted\","
+			  "\"state\":\"kept\""));
 	expect(&show.err.out, "fumehood: the cell was interrupted\n");
-	event(&show, LINE("\"type\":\"finished\",\"cell\":\"c1\",\"status\":\"died\",\"reason\":\"signal\\u0007 9\","
+	event(&show, LINE("\"type\":\"finished\",\"cell\":\"c1\",\"status\":\"died\",\"reason\":"
+			  "\"signal\\u0007 9\","
 			  "\"state\":\"reset\""));
-	expect(&show.err.out, "fumehood: the interpreter died: signal\\x07 9; the variables are lost\n");
+	expect(&show.err.out,
+	       "fumehood: the interpreter died: signal\\x07 9; the variables are lost\n");
 	event(&show, LINE("\"type\":\"error\",\"cell\":\"c1\",\"ename\":\"E\",\"evalue\":\"v\","
 			  "\"traceback\":[\"Traceback\",\"E: v\"]"));
-	event(&show, LINE("\"type\":\"finished\",\"cell\":\"c1\",\"status\":\"interrupted\",\"state\":\"kept\""));
+	event(&show, LINE("\"type\":\"finished\",\"cell\":\"c1\",\"status\":\"interrupted\","
+			  "\"state\":\"kept\""));
 	expect(&show.err.out, "Traceback\nE: v\n");
-	event(&show, LINE("\"type\":\"error\",\"cell\":\"c1\",\"ename\":\"E\",\"evalue\":\"v\",\"traceback\":[]"));
+	event(&show, LINE("\"type\":\"error\",\"cell\":\"c1\",\"ename\":\"E\",\"evalue\":\"v\","
+			  "\"traceback\":[]"));
 	expect(&show.err.out, "E: v\n");
-	event(&show, LINE("\"type\":\"truncated\",\"cell\":\"c1\",\"name\":\"stdout\",\"bytes_dropped\":5,"
-			  "\"limit\":\"output_bytes\""));
+	event(&show,
+	      LINE("\"type\":\"truncated\",\"cell\":\"c1\",\"name\":\"stdout\",\"bytes_dropped\":5,"
+		   "\"limit\":\"output_bytes\""));
 	expect(&show.err.out, "fumehood: 5 bytes of stdout were dropped (limit output_bytes)\n");
 	event(&show, LINE("\"type\":\"warning\",\"code\":\"x\",\"message\":\"careful\""));
 	expect(&show.err.out, "fumehood: warning: careful\n");
@@ -101,7 +115,8 @@ static void test_ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_streams_and_results), cmocka_unit_test(test_images),
+		cmocka_unit_test(test_streams_and_results),
+		cmocka_unit_test(test_images),
 		cmocka_unit_test(test_ends),
 	};
 

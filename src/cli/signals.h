@@ -1,5 +1,6 @@
 /*
- * Signals of run and pipe: read from a descriptor, so that a Ctrl-C is one more thing the loop waits for.
+ * Signals of run and pipe: read from a descriptor, so that a Ctrl-C is one more thing the loop
+ * waits for.
  */
 #ifndef FH_CLI_SIGNALS_H
 #define FH_CLI_SIGNALS_H
@@ -7,8 +8,9 @@
 #include "base/err.h"
 
 /*
- * Blocks SIGINT, SIGTERM and SIGHUP (those that are not ignored) and returns a descriptor (signalfd(2)) that reads
- * them, owned by the caller. SIGPIPE is ignored from now on: a write gives EPIPE.
+ * Blocks SIGINT, SIGTERM and SIGHUP (those that are not ignored) and returns a descriptor
+ * (signalfd(2)) that reads them, owned by the caller. SIGPIPE is ignored from now on: a write gives
+ * EPIPE.
  */
 int signals_open(struct err *err);
 

@@ -1,8 +1,8 @@
 /*
  * Reading what is to be run. See source.h.
  *
- * Python reads a source file as UTF-8 unless it says otherwise; a cell's code is text already, so a file in
- * another encoding is refused with the line where that shows, rather than guessed at.
+ * Python reads a source file as UTF-8 unless it says otherwise; a cell's code is text already, so a
+ * file in another encoding is refused with the line where that shows, rather than guessed at.
  */
 #include "cli/source.h"
 
@@ -61,8 +61,10 @@ static int check_code(struct buf *code, const char *from, struct err *err)
 			break;
 		line++;
 	}
-	return err_set(err, ERR_INVALID, "%s is not UTF-8 (line %zu); convert it, for example with "
-		       "iconv -t UTF-8", from, line);
+	return err_set(err, ERR_INVALID,
+		       "%s is not UTF-8 (line %zu); convert it, for example with "
+		       "iconv -t UTF-8",
+		       from, line);
 }
 
 /* The folder a file lies in. */
@@ -90,7 +92,8 @@ int source_read(struct source *source, const char *code, const char *path, struc
 	}
 	if (strcmp(path, "-") == 0) {
 		source->is_stdin = true;
-		return read_stdin(&source->code, err) == 0 ? check_code(&source->code, "stdin", err) : -1;
+		return read_stdin(&source->code, err) == 0 ? check_code(&source->code, "stdin", err)
+							   : -1;
 	}
 	source->directory = folder_of(path);
 	if (has_ending(path, ".ipynb")) {

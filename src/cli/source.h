@@ -20,10 +20,13 @@ struct source {
 	char *directory;          /* of the file, owned; NULL: no file */
 };
 
-#define SOURCE_INIT {.is_notebook = false, .is_stdin = false, .code = BUF_INIT, .directory = NULL}
+#define SOURCE_INIT \
+	{ \
+		.is_notebook = false, .is_stdin = false, .code = BUF_INIT, .directory = NULL \
+	}
 
-/* Reads it: `code` (of -c) or else the file `path` ("-": stdin; *.ipynb: a notebook). ERR_INVALID for text
- * that is no UTF-8, with the line. */
+/* Reads it: `code` (of -c) or else the file `path` ("-": stdin; *.ipynb: a notebook). ERR_INVALID
+ * for text that is no UTF-8, with the line. */
 int source_read(struct source *source, const char *code, const char *path, struct err *err);
 void source_release(struct source *source);
 #define cleanup_source __attribute__((cleanup(source_release)))

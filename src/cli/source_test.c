@@ -1,8 +1,9 @@
 /* Code from -c, files and notebooks: a BOM, other encodings, NUL, what is skipped. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <fcntl.h>
@@ -30,7 +31,8 @@ static int remove_folder(void **state)
 }
 
 /* Writes a file and reads it as a source. */
-static int read_file(struct source *source, const char *name, const char *text, size_t len, struct err *err)
+static int read_file(struct source *source, const char *name, const char *text, size_t len,
+		     struct err *err)
 {
 	cleanup_free char *path = mem_format("%s/%s", folder, name);
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -77,9 +79,12 @@ static void test_notebook(void **state)
 {
 	static const char text[] =
 		"{\"nbformat\":4,\"nbformat_minor\":5,\"metadata\":{},\"cells\":["
-		"{\"cell_type\":\"code\",\"id\":\"a\",\"metadata\":{},\"source\":\"1\",\"outputs\":[],\"execution_count\":null},"
-		"{\"cell_type\":\"code\",\"id\":\"b\",\"metadata\":{},\"source\":\" \\n\",\"outputs\":[],\"execution_count\":null},"
-		"{\"cell_type\":\"code\",\"id\":\"c\",\"metadata\":{\"tags\":[7,\"skip-execution\"]},\"source\":\"1\","
+		"{\"cell_type\":\"code\",\"id\":\"a\",\"metadata\":{},\"source\":\"1\",\"outputs\":"
+		"[],\"execution_count\":null},"
+		"{\"cell_type\":\"code\",\"id\":\"b\",\"metadata\":{},\"source\":\" "
+		"\\n\",\"outputs\":[],\"execution_count\":null},"
+		"{\"cell_type\":\"code\",\"id\":\"c\",\"metadata\":{\"tags\":[7,\"skip-execution\"]"
+		"},\"source\":\"1\","
 		"\"outputs\":[],\"execution_count\":null}]}";
 	cleanup_source struct source source = SOURCE_INIT, broken = SOURCE_INIT;
 	struct err err = ERR_INIT;
@@ -99,9 +104,13 @@ static void test_notebook(void **state)
 
 static void test_workspace_text(void **state)
 {
-	static const struct { const char *text, *path; bool read_only; } good[] = {
-		{"/a", "/a", false}, {"/a:ro", "/a", true}, {"/a:rw", "/a", false}, {"/a:b", "/a:b", false},
-		{"/a:ro:rw", "/a:ro", false}, {":x", ":x", false}, {"/a:", "/a:", false},
+	static const struct {
+		const char *text, *path;
+		bool read_only;
+	} good[] = {
+		{"/a", "/a", false},     {"/a:ro", "/a", true},        {"/a:rw", "/a", false},
+		{"/a:b", "/a:b", false}, {"/a:ro:rw", "/a:ro", false}, {":x", ":x", false},
+		{"/a:", "/a:", false},
 	};
 	struct err err = ERR_INIT;
 	bool read_only;
@@ -123,7 +132,9 @@ static void test_workspace_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_code), cmocka_unit_test(test_file), cmocka_unit_test(test_notebook),
+		cmocka_unit_test(test_code),
+		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_notebook),
 		cmocka_unit_test(test_workspace_text),
 	};
 

@@ -47,7 +47,8 @@ static int command_stop(const struct command *command, int argc, char **argv)
 {
 	bool drain = false, all = false;
 	const struct option table[] = {
-		{"drain", '\0', OPTION_FLAG, &drain}, {"all", 'a', OPTION_FLAG, &all},
+		{"drain", '\0', OPTION_FLAG, &drain},
+		{"all", 'a', OPTION_FLAG, &all},
 	};
 	cleanup_options struct options options = {.words = NULL};
 	int status = command_begin(command, &options, table, 2, argc, argv, 0, 1000);
@@ -73,17 +74,17 @@ const struct command COMMAND_STOP = {
 	.name = "stop",
 	.summary = "stop sessions",
 	.example = "fumehood stop work",
-	.help =
-	"Usage: fumehood stop [--drain] SESSION... | --all\n"
-	"\n"
-	"Ends sessions: the running cell is killed and the queue cancelled. Journal, notebook and files\n"
-	"stay, and the session can be used again; fumehood gc SESSION removes it.\n"
-	"\n"
-	"  fumehood stop work\n"
-	"  fumehood stop --all --drain\n"
-	"\n"
-	"Options:\n"
-	"      --drain          finish what is queued first\n"
-	"  -a, --all            all running sessions\n",
+	.help = "Usage: fumehood stop [--drain] SESSION... | --all\n"
+		"\n"
+		"Ends sessions: the running cell is killed and the queue cancelled. Journal, "
+		"notebook and files\n"
+		"stay, and the session can be used again; fumehood gc SESSION removes it.\n"
+		"\n"
+		"  fumehood stop work\n"
+		"  fumehood stop --all --drain\n"
+		"\n"
+		"Options:\n"
+		"      --drain          finish what is queued first\n"
+		"  -a, --all            all running sessions\n",
 	.run = command_stop,
 };

@@ -1,8 +1,9 @@
 /*
  * A guest's bytes on a terminal. See terminal.h.
  *
- * Escaping is base/text's; here is what needs memory between two pieces of output: a sequence that was cut
- * in two (stream events hold at most 64 KiB), whether a colour is on, and where the cursor is.
+ * Escaping is base/text's; here is what needs memory between two pieces of output: a sequence that
+ * was cut in two (stream events hold at most 64 KiB), whether a colour is on, and where the cursor
+ * is.
  */
 #include "cli/terminal.h"
 
@@ -20,7 +21,8 @@ void terminal_init(struct terminal *terminal, int fd)
 {
 	const char *term = getenv("TERM");
 
-	*terminal = (struct terminal){.fd = fd, .line_start = true, .out = BUF_INIT, .held = BUF_INIT};
+	*terminal =
+		(struct terminal){.fd = fd, .line_start = true, .out = BUF_INIT, .held = BUF_INIT};
 	terminal->tty = isatty(fd) == 1;
 	terminal->colour = terminal->tty && term && strcmp(term, "dumb") != 0;
 }
@@ -64,7 +66,9 @@ void terminal_guest(struct terminal *terminal, const char *text, size_t len)
 		return;
 	}
 	buf_append(&terminal->held, text, len);
-	held = terminal->colour ? terminal_unfinished(buf_bytes(&terminal->held), terminal->held.len) : 0;
+	held = terminal->colour
+		       ? terminal_unfinished(buf_bytes(&terminal->held), terminal->held.len)
+		       : 0;
 	len = terminal->held.len - held;
 	if (memchr(buf_bytes(&terminal->held), '\033', len))
 		terminal->styled = terminal->colour;
@@ -77,7 +81,8 @@ void terminal_guest(struct terminal *terminal, const char *text, size_t len)
 static void settle(struct terminal *terminal)
 {
 	if (terminal->held.len) {
-		text_escape(&terminal->out, buf_bytes(&terminal->held), terminal->held.len, true, false);
+		text_escape(&terminal->out, buf_bytes(&terminal->held), terminal->held.len, true,
+			    false);
 		terminal->line_start = false;
 		buf_clear(&terminal->held);
 	}

@@ -1,9 +1,9 @@
 /*
  * Writing a guest's bytes to stdout or stderr without letting them do harm.
  *
- * On a terminal only colours, CR, BS and erase-line pass; all other control characters are shown escaped
- * (DESIGN §7). Where the output is no terminal, the bytes pass unchanged. Output is gathered and
- * written by terminal_flush(), so that a flood costs few system calls.
+ * On a terminal only colours, CR, BS and erase-line pass; all other control characters are shown
+ * escaped (DESIGN §7). Where the output is no terminal, the bytes pass unchanged. Output is
+ * gathered and written by terminal_flush(), so that a flood costs few system calls.
  */
 #ifndef FH_CLI_TERMINAL_H
 #define FH_CLI_TERMINAL_H
@@ -39,7 +39,8 @@ int terminal_flush(struct terminal *terminal, struct err *err);
 /* Ends the guest's output: an unfinished sequence is shown, colours are reset. Then flushes. */
 int terminal_end(struct terminal *terminal, struct err *err);
 
-/* How many bytes at the end of the text are the beginning of a colour or erase sequence (0: none). */
+/* How many bytes at the end of the text are the beginning of a colour or erase sequence (0:
+ * none). */
 size_t terminal_unfinished(const char *text, size_t len);
 
 #endif

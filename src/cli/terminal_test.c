@@ -1,8 +1,9 @@
 /* What reaches a terminal, also when a sequence comes in pieces. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <string.h>
@@ -63,7 +64,8 @@ static void test_the_rest_is_escaped(void **state)
 	expect(&terminal, "\\x1b]0;title\\x07");
 	guest(&terminal, "\033[2J");
 	expect(&terminal, "\\x1b[2J");
-	guest(&terminal, "\xc2\x9b" "2J");
+	guest(&terminal, "\xc2\x9b"
+			 "2J");
 	expect(&terminal, "\\u{9b}2J");
 	terminal_release(&terminal);
 	pretend(&terminal, true, false);
@@ -130,9 +132,9 @@ static void test_own_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_no_terminal), cmocka_unit_test(test_colours_pass),
+		cmocka_unit_test(test_no_terminal),         cmocka_unit_test(test_colours_pass),
 		cmocka_unit_test(test_the_rest_is_escaped), cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_unfinished), cmocka_unit_test(test_own_line),
+		cmocka_unit_test(test_unfinished),          cmocka_unit_test(test_own_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,16 +44,17 @@ const struct command COMMAND_TEXT = {
 	.name = "text",
 	.summary = "show a cell's output as a language model reads it",
 	.example = "fumehood text work c7 --max-chars 2000",
-	.help =
-	"Usage: fumehood text SESSION [CELL] [--max-chars N]\n"
-	"\n"
-	"Prints the text of a cell for a language model: output as a terminal would show it, results,\n"
-	"the failing line of an error; long parts cut in the middle. Without CELL: of the last one.\n"
-	"\n"
-	"  fumehood text work\n"
-	"  fumehood text work c7 --max-chars 2000\n"
-	"\n"
-	"Options:\n"
-	"      --max-chars N    longest text (default 8000 characters)\n",
+	.help = "Usage: fumehood text SESSION [CELL] [--max-chars N]\n"
+		"\n"
+		"Prints the text of a cell for a language model: output as a terminal would show "
+		"it, results,\n"
+		"the failing line of an error; long parts cut in the middle. Without CELL: of the "
+		"last one.\n"
+		"\n"
+		"  fumehood text work\n"
+		"  fumehood text work c7 --max-chars 2000\n"
+		"\n"
+		"Options:\n"
+		"      --max-chars N    longest text (default 8000 characters)\n",
 	.run = command_text,
 };

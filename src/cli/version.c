@@ -24,13 +24,13 @@ const struct command COMMAND_VERSION = {
 	.name = "version",
 	.summary = "print the version",
 	.example = "fumehood version",
-	.help =
-	"Usage: fumehood version [--json]\n"
-	"\n"
-	"  fumehood version\n"
-	"  fumehood --version\n"
-	"\n"
-	"Options:\n"
-	"  -j, --json           as a JSON object, with the version of the session protocol\n",
+	.help = "Usage: fumehood version [--json]\n"
+		"\n"
+		"  fumehood version\n"
+		"  fumehood --version\n"
+		"\n"
+		"Options:\n"
+		"  -j, --json           as a JSON object, with the version of the session "
+		"protocol\n",
 	.run = command_version,
 };

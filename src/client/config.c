@@ -33,7 +33,8 @@ bool config_is_id(const char *id)
 /* Appends the bytes in base64 (RFC 4648 section 4). */
 static void put_base64(struct buf *out, const char *bytes, size_t len)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 	for (size_t at = 0; at < len; at += 3) {
 		unsigned group = 0;
@@ -41,7 +42,8 @@ static void put_base64(struct buf *out, const char *bytes, size_t len)
 		for (size_t i = at; i < at + 3; i++)
 			group = group << 8 | (i < len ? (unsigned char)bytes[i] : 0);
 		for (size_t i = 0; i < 4; i++)
-			buf_append_char(out, at + i > len ? '=' : digits[group >> (18 - 6 * i) & 63]);
+			buf_append_char(out,
+					at + i > len ? '=' : digits[group >> (18 - 6 * i) & 63]);
 	}
 }
 

@@ -1,8 +1,8 @@
 /*
  * session.json: what a session is, written once by the client that makes it and read by its keeper.
  *
- * The form is in doc/protocol.md ("Starting a keeper"). A workspace path is bytes: when it is no UTF-8
- * it goes in base64, because JSON has no place for it otherwise.
+ * The form is in doc/protocol.md ("Starting a keeper"). A workspace path is bytes: when it is no
+ * UTF-8 it goes in base64, because JSON has no place for it otherwise.
  */
 #ifndef FH_CLIENT_CONFIG_H
 #define FH_CLIENT_CONFIG_H
@@ -17,22 +17,26 @@
 
 struct config {
 	char id[HASH_ID_SIZE];
-	char *name;               /* NULL: none */
-	int64_t created_us;       /* wall clock */
-	char *python;             /* NULL: the keeper's default */
-	char *workspace;          /* absolute path, any bytes */
+	char *name;         /* NULL: none */
+	int64_t created_us; /* wall clock */
+	char *python;       /* NULL: the keeper's default */
+	char *workspace;    /* absolute path, any bytes */
 	bool workspace_private;
 	bool workspace_read_only;
 	bool tier_none;
-	double wall_s_max;        /* 0: the keeper's default */
+	double wall_s_max;         /* 0: the keeper's default */
 	uint64_t output_bytes_max; /* 0: the keeper's default */
 	bool ends_with_client;
 	struct json *notebook_metadata; /* object or NULL */
 };
 
-#define CONFIG_INIT {.id = "", .name = NULL, .created_us = 0, .python = NULL, .workspace = NULL, \
-	.workspace_private = false, .workspace_read_only = false, .tier_none = false, .wall_s_max = 0, \
-	.output_bytes_max = 0, .ends_with_client = false, .notebook_metadata = NULL}
+#define CONFIG_INIT \
+	{ \
+		.id = "", .name = NULL, .created_us = 0, .python = NULL, .workspace = NULL, \
+		.workspace_private = false, .workspace_read_only = false, .tier_none = false, \
+		.wall_s_max = 0, .output_bytes_max = 0, .ends_with_client = false, \
+		.notebook_metadata = NULL \
+	}
 
 enum { CONFIG_BYTES_MAX = 4 << 20 };
 
@@ -45,8 +49,8 @@ bool config_is_id(const char *id);
 /* Appends the file's text. */
 void config_write(struct buf *out, const struct config *config);
 
-/* Reads the file's text into *config, which must be CONFIG_INIT. Fields it does not know are passed over: a
- * later version's sessions can still be listed. ERR_CORRUPT when it is no session.json. */
+/* Reads the file's text into *config, which must be CONFIG_INIT. Fields it does not know are passed
+ * over: a later version's sessions can still be listed. ERR_CORRUPT when it is no session.json. */
 int config_read(const char *bytes, size_t len, struct config *config, struct err *err);
 
 #endif

@@ -1,8 +1,9 @@
 /* session.json: what is written is read back; what is no session.json is refused. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "base/mem.h"
@@ -50,14 +51,19 @@ static void test_round_trip(void **state)
 	round_trip("/a b/\"q\"\n\xc3\xa4");
 	/* No UTF-8: base64, for each of the three lengths of its last group. */
 	round_trip("/\xff");
-	round_trip("/\xff" "a");
-	round_trip("/\xff" "ab");
+	round_trip("/\xff"
+		   "a");
+	round_trip("/\xff"
+		   "ab");
 }
 
 static void test_bad(void **state)
 {
 	static const char *const texts[] = {
-		"", "[]", "{}", "{\"id\":\"abcdefghijklmnopqrstuvwxyz\"}",
+		"",
+		"[]",
+		"{}",
+		"{\"id\":\"abcdefghijklmnopqrstuvwxyz\"}",
 		"{\"id\":\"short\",\"workspace\":{\"path\":\"/x\"}}",
 		"{\"id\":\"abcdefghijklmnopqrstuvwxyz\",\"workspace\":{\"path_base64\":\"?\"}}",
 		"{\"id\":\"abcdefghijklmnopqrstuvwxyz\",\"workspace\":{\"path_base64\":\"AAAA\"}}",
@@ -87,7 +93,9 @@ static void test_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_bad), cmocka_unit_test(test_ids),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_ids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,9 @@
 /*
  * What the keeper's lines are. See message.h.
  *
- * Pure: bytes in, kind out. An event is told by how the journal begins its lines, because a session that prints a lot
- * sends nothing else, and parsing each line twice would double the cost of a read.
+ * Pure: bytes in, kind out. An event is told by how the journal begins its lines, because a session
+ * that prints a lot sends nothing else, and parsing each line twice would double the cost of a
+ * read.
  */
 #include "client/message.h"
 
@@ -10,7 +11,10 @@
 #include "client/wire.h"
 
 static const struct json_limits MESSAGE_LIMITS = {
-	.bytes_max = WIRE_LINE_BYTES_MAX, .depth_max = 1000, .keys_unique = false, .nan_as_text = false,
+	.bytes_max = WIRE_LINE_BYTES_MAX,
+	.depth_max = 1000,
+	.keys_unique = false,
+	.nan_as_text = false,
 };
 
 static const char EVENT_START[] = "{\"seq\":";
@@ -20,7 +24,8 @@ enum message_kind message_kind(const char *line, size_t len, struct json **messa
 	const char *type;
 
 	*message = NULL;
-	/* The journal writes `seq` first; hello and some replies have one too, but begin with `type`. */
+	/* The journal writes `seq` first; hello and some replies have one too, but begin with
+	 * `type`. */
 	if (len > sizeof(EVENT_START) && memcmp(line, EVENT_START, sizeof(EVENT_START) - 1) == 0)
 		return MESSAGE_EVENT;
 	*message = json_parse(line, len, &MESSAGE_LIMITS, NULL);
@@ -43,7 +48,8 @@ uint64_t message_seq(const char *line, size_t len)
 	size_t at = sizeof(EVENT_START) - 1;
 
 	if (len > at && memcmp(line, EVENT_START, at) == 0) {
-		for (; at < len && line[at] >= '0' && line[at] <= '9' && seq < UINT64_MAX / 16; at++)
+		for (; at < len && line[at] >= '0' && line[at] <= '9' && seq < UINT64_MAX / 16;
+		     at++)
 			seq = seq * 10 + (uint64_t)(line[at] - '0');
 		return seq;
 	}

@@ -13,8 +13,8 @@
 /* What a line from the keeper is. */
 enum message_kind { MESSAGE_EVENT, MESSAGE_HELLO, MESSAGE_REPLY, MESSAGE_REFUSED, MESSAGE_BAD };
 
-/* Tells the kind. For all but events *message is the parsed line, owned by the caller; an event is not
- * parsed when its beginning shows already that it is one. */
+/* Tells the kind. For all but events *message is the parsed line, owned by the caller; an event is
+ * not parsed when its beginning shows already that it is one. */
 enum message_kind message_kind(const char *line, size_t len, struct json **message);
 
 /* The event's number, 0 when it has none. */

@@ -1,5 +1,6 @@
 /*
- * The other requests, and the calls about all sessions: thin shapes over session_call and the store.
+ * The other requests, and the calls about all sessions: thin shapes over session_call and the
+ * store.
  */
 #include "client/session.h"
 
@@ -95,9 +96,14 @@ FH_PUBLIC char *fh_notebook(struct fh_session *session, struct fh_error *error)
 FH_PUBLIC char *fh_save(struct fh_session *session, struct fh_error *error)
 {
 	cleanup_buf struct buf request = BUF_INIT;
+	cleanup_free char *path = NULL;
 
 	buf_append_string(&request, "{\"op\":\"save\"}");
-	return call_for(session, &request, "path", error);
+	path = call_for(session, &request, "path", error);
+	/* The keeper names it relative to the session's directory. */
+	if (!path || path[0] == '/')
+		return mem_take(path);
+	return mem_format("%s/%s", session->directory, path);
 }
 
 FH_PUBLIC int fh_restart(struct fh_session *session, struct fh_error *error)
@@ -116,7 +122,8 @@ FH_PUBLIC int fh_stop(struct fh_session *session, bool drain, struct fh_error *e
 
 	if (fh_call(session, request, strlen(request), NULL, error) != 0)
 		return -1;
-	/* The record is closed with the answer, but the session can be removed only when the keeper has gone. */
+	/* The record is closed with the answer, but the session can be removed only when the keeper
+	 * has gone. */
 	while (clock_monotonic_us() < until &&
 	       wire_line(&session->wire, CLOSE_WAIT_MS, &line, &len, NULL) > 0)
 		continue;
@@ -130,12 +137,16 @@ static struct json *entry_json(struct store *store, const struct store_entry *en
 
 	clock_format(entry->config.created_us, created);
 	json_set_string(object, "id", entry->config.id);
-	json_set(object, "name", entry->config.name ? json_new_string(entry->config.name,
-				 strlen(entry->config.name)) : NULL);
+	json_set(object, "name",
+		 entry->config.name
+			 ? json_new_string(entry->config.name, strlen(entry->config.name))
+			 : NULL);
 	json_set_string(object, "created", created);
 	json_set_string(object, "directory", entry->directory);
-	json_set(object, "workspace", entry->config.workspace
-		 ? json_new_string(entry->config.workspace, strlen(entry->config.workspace)) : NULL);
+	json_set(object, "workspace",
+		 entry->config.workspace
+			 ? json_new_string(entry->config.workspace, strlen(entry->config.workspace))
+			 : NULL);
 	json_set_string(object, "engine", "python");
 	json_set(object, "running", json_new_bool(session_running(entry->config.id)));
 	json_set_int(object, "bytes", (int64_t)store_bytes(store, entry->config.id));

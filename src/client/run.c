@@ -1,9 +1,9 @@
 /*
  * fh_run: one cell from request to result.
  *
- * A fold over the cell's events until its `finished`. The events also go to the caller's function, whatever cell
- * they are of, so that a caller who wants to show output as it comes, or to answer prompts, needs
- * no loop of his own.
+ * A fold over the cell's events until its `finished`. The events also go to the caller's function,
+ * whatever cell they are of, so that a caller who wants to show output as it comes, or to answer
+ * prompts, needs no loop of his own.
  */
 #include "client/session.h"
 
@@ -43,7 +43,8 @@ FH_PUBLIC void fh_result_release(struct fh_result *result)
 }
 
 /* Keeps what fits, cut at a code point, and counts the rest. */
-static void add_output(struct buf *to, size_t bytes_max, uint64_t *dropped, const char *text, size_t len)
+static void add_output(struct buf *to, size_t bytes_max, uint64_t *dropped, const char *text,
+		       size_t len)
 {
 	size_t room = *dropped ? 0 : bytes_max - to->len;
 	size_t fits = len < room ? len : room;
@@ -97,7 +98,8 @@ static void take_error(struct fh_result *result, const struct json *body)
 
 static enum fh_status status_from_name(const char *name)
 {
-	static const char *const names[] = {"ok", "error", "interrupted", "timeout", "died", "cancelled"};
+	static const char *const names[] = {"ok",      "error", "interrupted",
+					    "timeout", "died",  "cancelled"};
 
 	for (size_t i = 0; name && i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(names[i], name) == 0)
@@ -126,11 +128,11 @@ static void collect_event(struct collect *collect, const struct event *event)
 	switch (event->type) {
 	case EVENT_STREAM:
 		if (event->is_stderr)
-			add_output(&collect->err, collect->bytes_max, &result->err_dropped, event->text,
-				   event->text_len);
+			add_output(&collect->err, collect->bytes_max, &result->err_dropped,
+				   event->text, event->text_len);
 		else
-			add_output(&collect->out, collect->bytes_max, &result->out_dropped, event->text,
-				   event->text_len);
+			add_output(&collect->out, collect->bytes_max, &result->out_dropped,
+				   event->text, event->text_len);
 		break;
 	case EVENT_RESULT:
 		take_result(result, event->body);
@@ -141,10 +143,25 @@ static void collect_event(struct collect *collect, const struct event *event)
 	case EVENT_FINISHED:
 		take_finished(collect, event->body);
 		break;
-	case EVENT_SESSION: case EVENT_SECTION: case EVENT_NOTE: case EVENT_CELL: case EVENT_STARTED:
-	case EVENT_DISPLAY: case EVENT_UPDATE_DISPLAY: case EVENT_CLEAR: case EVENT_INPUT_REQUEST:
-	case EVENT_INPUT: case EVENT_TRUNCATED: case EVENT_DIED: case EVENT_RESTARTED: case EVENT_STATE:
-	case EVENT_WARNING: case EVENT_GAP: case EVENT_STOPPED: case EVENT_OTHER: case EVENT_TYPE_COUNT:
+	case EVENT_SESSION:
+	case EVENT_SECTION:
+	case EVENT_NOTE:
+	case EVENT_CELL:
+	case EVENT_STARTED:
+	case EVENT_DISPLAY:
+	case EVENT_UPDATE_DISPLAY:
+	case EVENT_CLEAR:
+	case EVENT_INPUT_REQUEST:
+	case EVENT_INPUT:
+	case EVENT_TRUNCATED:
+	case EVENT_DIED:
+	case EVENT_RESTARTED:
+	case EVENT_STATE:
+	case EVENT_WARNING:
+	case EVENT_GAP:
+	case EVENT_STOPPED:
+	case EVENT_OTHER:
+	case EVENT_TYPE_COUNT:
 		break;
 	}
 }
@@ -171,7 +188,8 @@ static int write_request(struct buf *request, const char *code, size_t len,
 	if (params->allow_stdin)
 		buf_append_string(request, "\"allow_stdin\":true,");
 	if (params->metadata) {
-		metadata = json_parse(params->metadata, strlen(params->metadata), &JSON_LIMITS, err);
+		metadata =
+			json_parse(params->metadata, strlen(params->metadata), &JSON_LIMITS, err);
 		if (!metadata)
 			return err_wrap(err, "metadata");
 		buf_append_string(request, "\"metadata\":");

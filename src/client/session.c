@@ -1,10 +1,10 @@
 /*
  * One connection to a keeper: requests, their answers, and the events in between.
  *
- * Events and answers come interleaved on one connection. While a call waits for its answer, events are
- * kept in `waiting`, at most 16 MiB of them. Beyond that they are dropped and `overflow` is set; when the
- * caller has taken all that was kept, the subscription is made anew after the last event kept. The
- * journal has them all, so nothing is lost and nothing is given twice.
+ * Events and answers come interleaved on one connection. While a call waits for its answer, events
+ * are kept in `waiting`, at most 16 MiB of them. Beyond that they are dropped and `overflow` is
+ * set; when the caller has taken all that was kept, the subscription is made anew after the last
+ * event kept. The journal has them all, so nothing is lost and nothing is given twice.
  */
 #include "client/session.h"
 
@@ -15,7 +15,8 @@
 
 _Static_assert((int)FH_INTERNAL == (int)ERR_INTERNAL, "enum fh_code is enum err_code");
 _Static_assert((int)FH_USAGE == (int)ERR_USAGE && (int)FH_TIMEOUT == (int)ERR_TIMEOUT &&
-	       (int)FH_GONE == (int)ERR_GONE && (int)FH_IO == (int)ERR_IO, "in the same order");
+		       (int)FH_GONE == (int)ERR_GONE && (int)FH_IO == (int)ERR_IO,
+	       "in the same order");
 
 int error_give(struct fh_error *error, const struct err *err)
 {
@@ -91,7 +92,8 @@ int session_answer(struct fh_session *session, struct json **reply, struct err *
 		}
 		kind = message_kind(line, len, &message);
 		if (kind == MESSAGE_BAD)
-			return err_set(err, ERR_CORRUPT, "the keeper sent a line that is no message");
+			return err_set(err, ERR_CORRUPT,
+				       "the keeper sent a line that is no message");
 		if (kind == MESSAGE_EVENT) {
 			keep_event(session, line, len);
 			continue;
@@ -209,14 +211,17 @@ int session_next(struct fh_session *session, int timeout_ms, struct err *err)
 		if (session->waiting.len)
 			continue;
 		spent_ms = timeout_ms > 0 ? (clock_monotonic_us() - began) / 1000 : 0;
-		got = wire_line(&session->wire, timeout_ms <= 0 ? timeout_ms
-				: spent_ms >= timeout_ms ? 0 : timeout_ms - (int)spent_ms,
+		got = wire_line(&session->wire,
+				timeout_ms <= 0          ? timeout_ms
+				: spent_ms >= timeout_ms ? 0
+							 : timeout_ms - (int)spent_ms,
 				&line, &len, err);
 		if (got <= 0)
 			return got;
 		kind = message_kind(line, len, &message);
 		if (kind == MESSAGE_BAD)
-			return err_set(err, ERR_CORRUPT, "the keeper sent a line that is no message");
+			return err_set(err, ERR_CORRUPT,
+				       "the keeper sent a line that is no message");
 		if (kind == MESSAGE_EVENT && session->subscribed) {
 			uint64_t seq = message_seq(line, len);
 

@@ -2,8 +2,8 @@
  * The inside of a struct fh_session: one connection, the events that wait for the caller, and which
  * answers nobody wants.
  *
- * The keeper answers requests in their order, so no id is needed to find an answer: the first `passed`
- * ones are passed over (fh_post, or a call that gave up), the next one is the caller's.
+ * The keeper answers requests in their order, so no id is needed to find an answer: the first
+ * `passed` ones are passed over (fh_post, or a call that gave up), the next one is the caller's.
  */
 #ifndef FH_CLIENT_SESSION_H
 #define FH_CLIENT_SESSION_H
@@ -19,17 +19,17 @@
 struct fh_session {
 	struct wire wire;
 	char id[HASH_ID_SIZE];
-	char *name;           /* NULL: none */
+	char *name; /* NULL: none */
 	char *directory;
 	char *hello;
 	uint64_t hello_seq;
-	int timeout_ms;       /* for answers */
-	uint64_t passed;      /* answers to pass over */
+	int timeout_ms;  /* for answers */
+	uint64_t passed; /* answers to pass over */
 	bool subscribed;
-	struct buf waiting;   /* events met while waiting for an answer, each with LF */
-	bool overflow;        /* there were more than fit: ask again for those after last_seq */
-	uint64_t last_seq;    /* of the last event kept or given out */
-	struct buf line;      /* the event given out last */
+	struct buf waiting; /* events met while waiting for an answer, each with LF */
+	bool overflow;      /* there were more than fit: ask again for those after last_seq */
+	uint64_t last_seq;  /* of the last event kept or given out */
+	struct buf line;    /* the event given out last */
 };
 
 enum { SESSION_WAITING_BYTES_MAX = 16 << 20 };
@@ -53,10 +53,10 @@ int session_subscribe(struct fh_session *session, uint64_t since, struct err *er
 /* Copies what a caller of the library sees. Returns -1. */
 int error_give(struct fh_error *error, const struct err *err);
 
-/* Connects to the session of `entry`, starting a keeper if there is none (unless `running_only`), and waits for
- * its hello. start.c */
-struct fh_session *session_connect(const struct store_entry *entry, bool running_only, int cancel_fd,
-				   struct err *err);
+/* Connects to the session of `entry`, starting a keeper if there is none (unless `running_only`),
+ * and waits for its hello. start.c */
+struct fh_session *session_connect(const struct store_entry *entry, bool running_only,
+				   int cancel_fd, struct err *err);
 
 /* Whether a keeper listens for this session. start.c */
 bool session_running(const char *id);

@@ -1,8 +1,9 @@
 /* Calls, events and runs against a keeper that a thread plays. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <pthread.h>
@@ -14,7 +15,8 @@
 #include "base/socket.h"
 #include "client/session.h"
 
-/* --- the keeper that is played ------------------------------------------------------------------ */
+/* --- the keeper that is played
+ * ------------------------------------------------------------------ */
 
 struct keeper {
 	int fd;
@@ -37,7 +39,8 @@ static struct json *next_request(struct keeper *keeper)
 
 		if (end) {
 			size_t len = (size_t)(end - buf_bytes(&keeper->in));
-			struct json *request = json_parse(buf_bytes(&keeper->in), len, &JSON_LIMITS, NULL);
+			struct json *request =
+				json_parse(buf_bytes(&keeper->in), len, &JSON_LIMITS, NULL);
 
 			buf_consume(&keeper->in, len + 1);
 			return request;
@@ -60,9 +63,11 @@ static void put_flood(struct keeper *keeper, uint64_t since)
 	memset(text, 'x', FLOOD_TEXT);
 	for (uint64_t seq = since + 1; seq <= FLOOD; seq++) {
 		buf_clear(&line);
-		buf_printf(&line, "{\"seq\":%llu,\"t\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"stream\","
-			   "\"cell\":\"c0\",\"name\":\"stdout\",\"text\":\"%s\"}\n",
-			   (unsigned long long)seq, text);
+		buf_printf(
+			&line,
+			"{\"seq\":%llu,\"t\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"stream\","
+			"\"cell\":\"c0\",\"name\":\"stdout\",\"text\":\"%s\"}\n",
+			(unsigned long long)seq, text);
 		if (file_write_all(keeper->fd, buf_bytes(&line), line.len, NULL) != 0)
 			return;
 	}
@@ -70,20 +75,25 @@ static void put_flood(struct keeper *keeper, uint64_t since)
 
 static void put_run(struct keeper *keeper)
 {
-#define EVENT(seq, rest) "{\"seq\":" #seq ",\"t\":\"2026-01-01T00:00:00.000000Z\"," rest "}\n"
-	put(keeper->fd,
-	    EVENT(1, "\"type\":\"started\",\"cell\":\"c1\"")
-	    "{\"type\":\"reply\",\"id\":\"c1\",\"cell\":\"c1\",\"queued\":0}\n"
-	    EVENT(2, "\"type\":\"stream\",\"cell\":\"c1\",\"name\":\"stdout\",\"text\":\"out\"")
-	    EVENT(3, "\"type\":\"stream\",\"cell\":\"other\",\"name\":\"stdout\",\"text\":\"no\"")
-	    EVENT(4, "\"type\":\"stream\",\"cell\":\"c1\",\"name\":\"stderr\",\"text\":\"\\u00e4\\u00e4\"")
-	    EVENT(5, "\"type\":\"result\",\"cell\":\"c1\",\"data\":{\"text/plain\":\"42\"},"
-		     "\"metadata\":{},\"execution_count\":3")
-	    EVENT(6, "\"type\":\"error\",\"cell\":\"c1\",\"ename\":\"E\",\"evalue\":\"v\","
-		     "\"traceback\":[\"a\",\"b\"]")
-	    EVENT(7, "\"type\":\"finished\",\"cell\":\"c1\",\"status\":\"error\",\"state\":\"kept\","
-		     "\"execution_count\":3,\"duration_us\":12,\"text\":\"T\""));
-#undef EVENT
+	static const char *const lines[] = {
+		"'seq':1,'type':'started','cell':'c1'",
+		"'type':'reply','id':'c1','cell':'c1','queued':0",
+		"'seq':2,'type':'stream','cell':'c1','name':'stdout','text':'out'",
+		"'seq':3,'type':'stream','cell':'other','name':'stdout','text':'no'",
+		"'seq':4,'type':'stream','cell':'c1','name':'stderr','text':'\xc3\xa4\xc3\xa4'",
+		"'seq':5,'type':'result','cell':'c1','data':{'text/plain':'42'},'metadata':{}",
+		"'seq':6,'type':'error','cell':'c1','ename':'E','evalue':'v','traceback':['a','b']",
+		("'seq':7,'type':'finished','cell':'c1','status':'error','state':'kept',"
+		 "'execution_count':3,'duration_us':12,'text':'T'"),
+	};
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		cleanup_free char *line = mem_format("{%s,'t':'2026-01-01T00:00:00.000000Z'}\n", lines[i]);
+
+		for (char *quote = line; (quote = strchr(quote, '\'')); quote++)
+			*quote = '"';
+		put(keeper->fd, line);
+	}
 }
 
 static void *play(void *data)
@@ -109,7 +119,7 @@ static void *play(void *data)
 			put_run(keeper);
 		} else if (strcmp(op, "bad") == 0) {
 			put(keeper->fd, "{\"type\":\"refused\",\"id\":null,\"code\":\"not_found\","
-			    "\"message\":\"no\"}\n");
+					"\"message\":\"no\"}\n");
 		} else if (strcmp(op, "garbage") == 0) {
 			put(keeper->fd, "this is no JSON\n");
 		} else if (strcmp(op, "silent") != 0) {
@@ -151,11 +161,16 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* --- tests -------------------------------------------------------------------------------------- */
+/* --- tests
+ * -------------------------------------------------------------------------------------- */
 
 static void test_kinds(void **state)
 {
-	static const struct { const char *line; enum message_kind kind; uint64_t seq; } lines[] = {
+	static const struct {
+		const char *line;
+		enum message_kind kind;
+		uint64_t seq;
+	} lines[] = {
 		{"{\"seq\":17,\"t\":\"x\",\"type\":\"stream\"}", MESSAGE_EVENT, 17},
 		{"{\"type\":\"stream\",\"seq\":18}", MESSAGE_EVENT, 18},
 		{"{\"type\":\"gap\",\"from\":1,\"to\":2}", MESSAGE_EVENT, 0},
@@ -268,7 +283,8 @@ static void test_run(void **state)
 	assert_string_equal(result.state, "kept");
 	assert_int_equal(result.execution_count, 3);
 	assert_string_equal(result.out, "out");
-	assert_string_equal(result.err, "\xc3\xa4"); /* 4 bytes; 3 may be kept; no half a character */
+	assert_string_equal(result.err,
+			    "\xc3\xa4"); /* 4 bytes; 3 may be kept; no half a character */
 	assert_int_equal(result.err_dropped, 2);
 	assert_string_equal(result.result, "42");
 	assert_string_equal(result.result_data, "{\"text/plain\":\"42\"}");

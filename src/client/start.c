@@ -1,16 +1,19 @@
 /*
  * Starting sessions and finding the running ones.
  *
- * A session's keeper is found by its socket <runtime>/<id>.sock and nothing else: a pid or a file proves
- * nothing. If nobody listens, a keeper is started on the directory; of several that are started at
- * once the first takes the lock, and the others' clients are refused as busy and connect to the first.
+ * A session's keeper is found by its socket <runtime>/<id>.sock and nothing else: a pid or a file
+ * proves nothing. If nobody listens, a keeper is started on the directory; of several that are
+ * started at once the first takes the lock, and the others' clients are refused as busy and connect
+ * to the first.
  *
- *	connect ──ok──► hello ──► ready          (the keeper's end before hello: it was stopping; again)
- *	   │ nobody listens
- *	   └► spawn ──► hello ──► ready          (refused `busy`: another keeper is starting or ending; again)
+ *	connect ── somebody listens ──> hello ──> ready
+ *	   │                              └ the end instead: it was stopping. Again
+ *	   └─ nobody ──> spawn ──> hello ──> ready
+ *	                             └ refused as busy: another keeper starts or ends. Again
  *
- * The keeper is started as an orphan in a session of its own: it has no terminal, gets no Ctrl-C, and
- * is nobody's child to reap. What it writes to stderr (it should write nothing) goes to keeper.log.
+ * The keeper is started as an orphan in a session of its own: it has no terminal, gets no Ctrl-C,
+ * and is nobody's child to reap. What it writes to stderr (it should write nothing) goes to
+ * keeper.log.
  */
 #include "client/session.h"
 
@@ -51,11 +54,15 @@ static int spawn_keeper(const char *directory, struct err *err)
 {
 	cleanup_free char *program = paths_helper("fumehood-keeper", err);
 	cleanup_free char *log_path = mem_format("%s/keeper.log", directory);
-	cleanup_fd int log = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	cleanup_fd int log =
+		open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	cleanup_fd int ours = -1;
 	cleanup_fd int theirs = -1;
 	const char *argv[] = {"fumehood-keeper", "--session", directory, "--fd", "3", NULL};
-	struct child_params params = {.path = program, .argv = argv, .new_session = true, .orphan = true,
+	struct child_params params = {.path = program,
+				      .argv = argv,
+				      .new_session = true,
+				      .orphan = true,
 				      .directory = "/"};
 	struct child child;
 	int pair[2];
@@ -129,7 +136,8 @@ static int wait_hello(struct fh_session *session, int cancel_fd, struct err *err
 	if (kind == MESSAGE_REFUSED)
 		return message_refusal(message, err);
 	if (kind != MESSAGE_HELLO || json_get_int(message, "protocol", 0) != 1)
-		return err_set(err, ERR_UNSUPPORTED, "the keeper does not speak version 1 of the protocol; "
+		return err_set(err, ERR_UNSUPPORTED,
+			       "the keeper does not speak version 1 of the protocol; "
 			       "stop the session with the version of Fumehood that started it");
 	session->hello = mem_copy(line, len);
 	session->hello_seq = (uint64_t)json_get_int(message, "last_seq", 0);
@@ -143,8 +151,8 @@ static void short_sleep(void)
 	nanosleep(&pause, NULL);
 }
 
-struct fh_session *session_connect(const struct store_entry *entry, bool running_only, int cancel_fd,
-				   struct err *err)
+struct fh_session *session_connect(const struct store_entry *entry, bool running_only,
+				   int cancel_fd, struct err *err)
 {
 	int64_t until = clock_monotonic_us() + (int64_t)CONTEND_MS * 1000;
 
@@ -178,7 +186,7 @@ struct fh_session *session_connect(const struct store_entry *entry, bool running
 			short_sleep();
 			continue;
 		}
-fail:
+	fail:
 		if (err)
 			*err = why;
 		return NULL;
@@ -190,7 +198,10 @@ fail:
 FH_PUBLIC void fh_start_params_init(struct fh_start_params *params)
 {
 	*params = (struct fh_start_params){
-		.tier = FH_TIER_SANDBOX, .wall_s_max = 300, .ends_with_client = true, .cancel_fd = -1,
+		.tier = FH_TIER_SANDBOX,
+		.wall_s_max = 300,
+		.ends_with_client = true,
+		.cancel_fd = -1,
 	};
 }
 
@@ -200,7 +211,8 @@ static int read_params(const struct fh_start_params *params, struct config *conf
 	if (!(params->wall_s_max > 0))
 		return err_set(err, ERR_USAGE, "wall_s_max is more than 0 seconds");
 	if (params->python && params->python[0] != '/')
-		return err_set(err, ERR_USAGE, "python is an absolute path, not %s", params->python);
+		return err_set(err, ERR_USAGE, "python is an absolute path, not %s",
+			       params->python);
 	if (params->workspace) {
 		config->workspace = realpath(params->workspace, NULL);
 		if (!config->workspace)
@@ -249,6 +261,18 @@ FH_PUBLIC void fh_open_params_init(struct fh_open_params *params)
 	*params = (struct fh_open_params){.running_only = false, .cancel_fd = -1};
 }
 
+/* The last event now: the hello of a session that runs already was written when it became ready. */
+static int read_present(struct fh_session *session, struct err *err)
+{
+	static const char request[] = "{\"op\":\"status\"}";
+	cleanup_json struct json *reply = NULL;
+
+	if (session_call(session, request, sizeof(request) - 1, &reply, err) != 0)
+		return -1;
+	session->hello_seq = (uint64_t)json_get_int(reply, "last_seq", (int64_t)session->hello_seq);
+	return 0;
+}
+
 FH_PUBLIC struct fh_session *fh_open(const char *name, const struct fh_open_params *params,
 				     struct fh_error *error)
 {
@@ -263,6 +287,10 @@ FH_PUBLIC struct fh_session *fh_open(const char *name, const struct fh_open_para
 		params = &defaults;
 	if (store_open(&store, &err) == 0 && store_find(&store, name, &entry, &err) == 0)
 		session = session_connect(&entry, params->running_only, params->cancel_fd, &err);
+	if (session && read_present(session, &err) != 0) {
+		fh_close(session);
+		session = NULL;
+	}
 	if (!session)
 		error_give(error, &err);
 	return session;

@@ -126,16 +126,19 @@ static bool session_exists(const struct store *store, const char *id)
 {
 	struct stat st;
 
-	return fstatat(store->sessions_fd, id, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+	return fstatat(store->sessions_fd, id, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISDIR(st.st_mode);
 }
 
 /*
- * Gives the name to the session. A name that points nowhere is left from a removal that was cut off; it may
- * be taken over, and because two clients could do that at once, both hold names.lock meanwhile.
+ * Gives the name to the session. A name that points nowhere is left from a removal that was cut
+ * off; it may be taken over, and because two clients could do that at once, both hold names.lock
+ * meanwhile.
  */
 static int give_name(const struct store *store, const char *name, const char *id, struct err *err)
 {
-	cleanup_fd int lock = openat(store->root_fd, "names.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	cleanup_fd int lock =
+		openat(store->root_fd, "names.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	cleanup_free char *target = mem_format("%s%s", LINK_PREFIX, id);
 	char owner[HASH_ID_SIZE];
 
@@ -147,7 +150,8 @@ static int give_name(const struct store *store, const char *name, const char *id
 		return err_sys(err, "cannot make %s/by-name/%s", store->root, name);
 	if (read_name(store, name, owner) == 0 && session_exists(store, owner))
 		return err_set(err, ERR_DUPLICATE, "there is a session named %s already", name);
-	if (unlinkat(store->names_fd, name, 0) != 0 || symlinkat(target, store->names_fd, name) != 0)
+	if (unlinkat(store->names_fd, name, 0) != 0 ||
+	    symlinkat(target, store->names_fd, name) != 0)
 		return err_sys(err, "cannot replace %s/by-name/%s", store->root, name);
 	return 0;
 }
@@ -155,7 +159,8 @@ static int give_name(const struct store *store, const char *name, const char *id
 /* --- making ----------------------------------------------------------------------------------- */
 
 /* A copy of `config` with the id, the time and a workspace. */
-static void fill_entry(const struct store *store, const struct config *config, struct store_entry *entry)
+static void fill_entry(const struct store *store, const struct config *config,
+		       struct store_entry *entry)
 {
 	struct config *made = &entry->config;
 
@@ -226,9 +231,10 @@ int store_open_directory(struct store *store, const char *id, struct err *err)
 	return fd;
 }
 
-/* Fills *entry for a directory that is there. A damaged session.json is told by a flag, because such a session
- * must still be seen and removed. */
-static int read_entry(struct store *store, const char *id, struct store_entry *entry, struct err *err)
+/* Fills *entry for a directory that is there. A damaged session.json is told by a flag, because
+ * such a session must still be seen and removed. */
+static int read_entry(struct store *store, const char *id, struct store_entry *entry,
+		      struct err *err)
 {
 	cleanup_fd int fd = store_open_directory(store, id, err);
 	cleanup_buf struct buf text = BUF_INIT;
@@ -240,14 +246,16 @@ static int read_entry(struct store *store, const char *id, struct store_entry *e
 		return -1;
 	entry->directory = mem_format("%s/sessions/%s", store->root, id);
 	if (file_read(fd, "session.json", CONFIG_BYTES_MAX, &text, NULL) != 0 ||
-	    config_read(buf_bytes(&text), text.len, config, NULL) != 0 || strcmp(config->id, id) != 0) {
+	    config_read(buf_bytes(&text), text.len, config, NULL) != 0 ||
+	    strcmp(config->id, id) != 0) {
 		config_release(config);
 		memcpy(config->id, id, HASH_ID_SIZE);
 		entry->damaged = true;
 	}
 	if (config->created_us == 0 && fstat(fd, &st) == 0)
 		config->created_us = (int64_t)st.st_mtim.tv_sec * 1000000;
-	if (config->name && (read_name(store, config->name, owner) != 0 || strcmp(owner, id) != 0)) {
+	if (config->name &&
+	    (read_name(store, config->name, owner) != 0 || strcmp(owner, id) != 0)) {
 		free(config->name);
 		config->name = NULL;
 	}
@@ -286,11 +294,13 @@ static int complete_id(const struct store *store, const char *prefix, char id[st
 	}
 	closedir(dir);
 	if (found > 1)
-		return err_set(err, ERR_INVALID, "%u sessions have an id that begins with %s; "
-			       "give more of it", found, prefix);
+		return err_set(err, ERR_INVALID,
+			       "%u sessions have an id that begins with %s; "
+			       "give more of it",
+			       found, prefix);
 	if (found == 0)
-		return err_set(err, ERR_NOT_FOUND, "there is no session %s (fumehood ls shows them)",
-			       prefix);
+		return err_set(err, ERR_NOT_FOUND,
+			       "there is no session %s (fumehood ls shows them)", prefix);
 	return 0;
 }
 
@@ -304,8 +314,8 @@ int store_find(struct store *store, const char *text, struct store_entry *entry,
 	if (read_name(store, text, id) == 0 && session_exists(store, id))
 		return read_entry(store, id, entry, err);
 	if (!may_be_id)
-		return err_set(err, ERR_NOT_FOUND, "there is no session %s (fumehood ls shows them)",
-			       text);
+		return err_set(err, ERR_NOT_FOUND,
+			       "there is no session %s (fumehood ls shows them)", text);
 	if (complete_id(store, text, id, err) != 0)
 		return -1;
 	return read_entry(store, id, entry, err);

@@ -1,15 +1,16 @@
 /*
  * The store: the directory of all sessions, and their names.
  *
- *	<state>/sessions/<id>/           one session: session.json, lock, journal.ndjson, notebook.ipynb,
- *	                                 blobs/, images/, workspace/ (if private), keeper.log
+ *	<state>/sessions/<id>/           one session: session.json, lock, journal.ndjson,
+ *	                                 notebook.ipynb, blobs/, images/, keeper.log, and
+ *	                                 workspace/ if it is private
  *	<state>/sessions/.removing-<id>  one that is being removed
  *	<state>/by-name/<name>           symlink to ../sessions/<id>
  *	<state>/names.lock               held while a name is given or taken away
  *
- * <state> is paths_state(). There is no index file: the directories are the truth, so nothing can disagree
- * with them. A session is whole before it has its final name in sessions/, and a name is given
- * last, by symlink(2), which fails if the name exists: two clients cannot both get it.
+ * <state> is paths_state(). There is no index file: the directories are the truth, so nothing can
+ * disagree with them. A name is given last, when the session is whole, and by symlink(2), which
+ * fails if the name exists: two clients cannot both get it.
  */
 #ifndef FH_CLIENT_STORE_H
 #define FH_CLIENT_STORE_H
@@ -24,13 +25,16 @@
 enum { STORE_NAME_BYTES_MAX = 128, STORE_PREFIX_MIN = 4 };
 
 struct store {
-	char *root;      /* absolute path of <state> */
+	char *root; /* absolute path of <state> */
 	int root_fd;
 	int sessions_fd;
 	int names_fd;
 };
 
-#define STORE_INIT {.root = NULL, .root_fd = -1, .sessions_fd = -1, .names_fd = -1}
+#define STORE_INIT \
+	{ \
+		.root = NULL, .root_fd = -1, .sessions_fd = -1, .names_fd = -1 \
+	}
 
 /* Opens it, making what is missing (0700). The caller releases it, also after failure. */
 int store_open(struct store *store, struct err *err);
@@ -43,7 +47,10 @@ struct store_entry {
 	bool damaged;         /* session.json is missing or unreadable */
 };
 
-#define STORE_ENTRY_INIT {.config = CONFIG_INIT, .directory = NULL, .damaged = false}
+#define STORE_ENTRY_INIT \
+	{ \
+		.config = CONFIG_INIT, .directory = NULL, .damaged = false \
+	}
 
 void store_entry_release(struct store_entry *entry);
 #define cleanup_entry __attribute__((cleanup(store_entry_release)))
@@ -52,14 +59,14 @@ void store_entry_release(struct store_entry *entry);
 int store_check_name(const char *name, struct err *err);
 
 /*
- * Makes a session's directory. `config` gives all but id and created_us, which are chosen here; with
- * workspace NULL a private one is made. Fills *entry. ERR_DUPLICATE when the name is taken.
+ * Makes a session's directory. `config` gives all but id and created_us, which are chosen here;
+ * with workspace NULL a private one is made. Fills *entry. ERR_DUPLICATE when the name is taken.
  */
 int store_create(struct store *store, const struct config *config, struct store_entry *entry,
 		 struct err *err);
 
-/* The session with this name, id, or unique beginning of an id. ERR_NOT_FOUND, or ERR_INVALID when several
- * ids begin so. */
+/* The session with this name, id, or unique beginning of an id. ERR_NOT_FOUND, or ERR_INVALID when
+ * several ids begin so. */
 int store_find(struct store *store, const char *text, struct store_entry *entry, struct err *err);
 
 struct store_list {
@@ -67,7 +74,10 @@ struct store_list {
 	size_t count;
 };
 
-#define STORE_LIST_INIT {.entries = NULL, .count = 0}
+#define STORE_LIST_INIT \
+	{ \
+		.entries = NULL, .count = 0 \
+	}
 
 /* All sessions, newest first. The caller releases the list. */
 int store_list(struct store *store, struct store_list *list, struct err *err);
@@ -83,22 +93,23 @@ int store_open_directory(struct store *store, const char *id, struct err *err);
 uint64_t store_bytes(struct store *store, const char *id);
 
 /*
- * Removes a session and its name. Waits at most `wait_ms` for its keeper to let go of it, then ERR_BUSY.
- * A workspace outside the directory is not touched.
+ * Removes a session and its name. Waits at most `wait_ms` for its keeper to let go of it, then
+ * ERR_BUSY. A workspace outside the directory is not touched.
  */
 int store_remove(struct store *store, const char *id, int wait_ms, struct err *err);
 
 struct store_sweep {
-	int64_t age_us_max;   /* remove what nobody has touched for longer; < 0: no limit */
-	uint64_t bytes_max;   /* then the least recently used until all fit; UINT64_MAX: no limit */
-	bool dry_run;         /* only tell */
+	int64_t age_us_max; /* remove what nobody has touched for longer; < 0: no limit */
+	uint64_t bytes_max; /* then the least recently used until all fit; UINT64_MAX: no limit */
+	bool dry_run;       /* only tell */
 	/* Told of each session that is removed (or would be). May be NULL. */
-	void (*removed)(void *data, const struct store_entry *entry, uint64_t bytes, const char *why);
+	void (*removed)(void *data, const struct store_entry *entry, uint64_t bytes,
+			const char *why);
 	void *data;
 };
 
-/* Removes old sessions, leftovers of killed one-shot runs (older than an hour), half-removed directories, and
- * names that point nowhere. Running sessions are left alone. */
+/* Removes old sessions, leftovers of killed one-shot runs (older than an hour), half-removed
+ * directories, and names that point nowhere. Running sessions are left alone. */
 int store_sweep(struct store *store, const struct store_sweep *sweep, struct err *err);
 
 #endif

@@ -1,8 +1,10 @@
-/* The store: making, finding, naming, removing and sweeping sessions, in a state directory of its own. */
+/* The store: making, finding, naming, removing and sweeping sessions, in a state directory of its
+ * own. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <fcntl.h>
@@ -97,8 +99,17 @@ static void test_several_with_one_beginning(void **state)
 
 static void test_names(void **state)
 {
-	static const char *const bad[] = {"", ".", "..", "-x", ".x", "a/b", "a\nb", "\x7f", "\xff",
-					  "\xc2\x85", "abcdefghijklmnopqrstuvwxyz"};
+	static const char *const bad[] = {"",
+					  ".",
+					  "..",
+					  "-x",
+					  ".x",
+					  "a/b",
+					  "a\nb",
+					  "\x7f",
+					  "\xff",
+					  "\xc2\x85",
+					  "abcdefghijklmnopqrstuvwxyz"};
 	static const char *const good[] = {"a", "a b", "\"'$(x)", "\xc3\xa4", "a.b", "a-b", "*"};
 	cleanup_free char *longest = mem_zalloc(STORE_NAME_BYTES_MAX + 2);
 
@@ -161,7 +172,8 @@ static void test_remove(void **state)
 	assert_int_equal(faccessat(place->store.names_fd, "gone", F_OK, AT_SYMLINK_NOFOLLOW), -1);
 }
 
-static void count_removed(void *data, const struct store_entry *entry, uint64_t bytes, const char *why)
+static void count_removed(void *data, const struct store_entry *entry, uint64_t bytes,
+			  const char *why)
 {
 	unsigned *count = data;
 
@@ -175,7 +187,8 @@ static void test_sweep(void **state)
 {
 	struct place *place = *state;
 	cleanup_entry struct store_entry a = STORE_ENTRY_INIT, b = STORE_ENTRY_INIT;
-	struct store_sweep sweep = {.age_us_max = -1, .bytes_max = UINT64_MAX, .removed = count_removed};
+	struct store_sweep sweep = {
+		.age_us_max = -1, .bytes_max = UINT64_MAX, .removed = count_removed};
 	unsigned count = 0;
 
 	create(&place->store, "a", &a);
@@ -201,7 +214,8 @@ static void test_sweep_halves(void **state)
 	static const char half[] = ".removing-abcdefghijklmnopqrstuvwxyz";
 
 	assert_int_equal(mkdirat(place->store.sessions_fd, half, 0700), 0);
-	assert_int_equal(symlinkat("../sessions/abcdefghijklmnopqrstuvwxyz", place->store.names_fd, "x"), 0);
+	assert_int_equal(
+		symlinkat("../sessions/abcdefghijklmnopqrstuvwxyz", place->store.names_fd, "x"), 0);
 	assert_int_equal(store_sweep(&place->store, &sweep, NULL), 0);
 	assert_int_equal(faccessat(place->store.sessions_fd, half, F_OK, 0), -1);
 	assert_int_equal(faccessat(place->store.names_fd, "x", F_OK, AT_SYMLINK_NOFOLLOW), -1);
@@ -211,7 +225,8 @@ static void test_age(void **state)
 {
 	struct place *place = *state;
 	cleanup_entry struct store_entry kept = STORE_ENTRY_INIT, old = STORE_ENTRY_INIT;
-	struct store_sweep sweep = {.age_us_max = (int64_t)86400 * 1000000, .bytes_max = UINT64_MAX};
+	struct store_sweep sweep = {.age_us_max = (int64_t)86400 * 1000000,
+				    .bytes_max = UINT64_MAX};
 	const struct timespec long_ago[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
 	cleanup_fd int dirfd = -1;
 	int journal;

@@ -1,9 +1,9 @@
 /*
  * Removing sessions: one, or those that are old.
  *
- * A session is removed under its own lock, the one its keeper holds, so a running session cannot be removed
- * and one that is being removed cannot be reopened. It is first renamed to .removing-<id>: from that
- * moment nobody finds it, and what a crash leaves behind is swept later.
+ * A session is removed under its own lock, the one its keeper holds, so a running session cannot be
+ * removed and one that is being removed cannot be reopened. It is first renamed to .removing-<id>:
+ * from that moment nobody finds it, and what a crash leaves behind is swept later.
  */
 #include "client/store.h"
 
@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/paths.h"
 
 static const char REMOVING[] = ".removing-";
 enum { SIZE_DEPTH_MAX = 64 };
@@ -59,7 +60,8 @@ uint64_t store_bytes(struct store *store, const char *id)
 	return fd < 0 ? 0 : directory_bytes(fd, 0);
 }
 
-/* Takes the session's lock, trying for `wait_ms`: a keeper that was told to stop needs a moment to end. */
+/* Takes the session's lock, trying for `wait_ms`: a keeper that was told to stop needs a moment to
+ * end. */
 static int lock_session(int fd, int wait_ms, struct err *err)
 {
 	int64_t until = clock_monotonic_us() + (int64_t)wait_ms * 1000;
@@ -72,8 +74,10 @@ static int lock_session(int fd, int wait_ms, struct err *err)
 		if (lock >= 0)
 			return lock;
 		if (why.code != ERR_BUSY || clock_monotonic_us() >= until)
-			return err_set(err, why.code, "%s", why.code == ERR_BUSY
-				       ? "the session is running (fumehood stop ends it)" : why.text);
+			return err_set(err, why.code, "%s",
+				       why.code == ERR_BUSY
+					       ? "the session is running (fumehood stop ends it)"
+					       : why.text);
 		nanosleep(&pause, NULL);
 		if (pause.tv_nsec < 16000000)
 			pause.tv_nsec *= 2;
@@ -83,7 +87,8 @@ static int lock_session(int fd, int wait_ms, struct err *err)
 /* Takes away every name that points to `id`. */
 static void drop_names(struct store *store, const char *id)
 {
-	cleanup_fd int lock = openat(store->root_fd, "names.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	cleanup_fd int lock =
+		openat(store->root_fd, "names.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	int fd = openat(store->names_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
@@ -109,6 +114,16 @@ static void drop_names(struct store *store, const char *id)
 	closedir(dir);
 }
 
+/* A keeper that was killed has left its socket. */
+static void drop_socket(const char *id)
+{
+	cleanup_free char *runtime = paths_runtime(NULL);
+	cleanup_free char *path = runtime ? mem_format("%s/%s.sock", runtime, id) : NULL;
+
+	if (path)
+		unlink(path);
+}
+
 int store_remove(struct store *store, const char *id, int wait_ms, struct err *err)
 {
 	cleanup_fd int fd = store_open_directory(store, id, err);
@@ -123,6 +138,7 @@ int store_remove(struct store *store, const char *id, int wait_ms, struct err *e
 	if (renameat(store->sessions_fd, id, store->sessions_fd, gone) != 0)
 		return err_sys(err, "cannot remove %s/sessions/%s", store->root, id);
 	drop_names(store, id);
+	drop_socket(id);
 	return file_remove_tree(store->sessions_fd, gone, err);
 }
 
@@ -136,7 +152,8 @@ struct candidate {
 	bool gone;
 };
 
-static void look_at(struct store *store, const struct store_entry *entry, struct candidate *candidate)
+static void look_at(struct store *store, const struct store_entry *entry,
+		    struct candidate *candidate)
 {
 	cleanup_fd int fd = store_open_directory(store, entry->config.id, NULL);
 	cleanup_fd int lock = -1;
@@ -165,8 +182,8 @@ static void remove_candidate(struct store *store, const struct store_sweep *swee
 		sweep->removed(sweep->data, candidate->entry, candidate->bytes, why);
 }
 
-/* What was left half-removed. A remover that is still at work holds its lock, and the worst that happens
- * when both unlink is that one of them finds nothing. */
+/* What was left half-removed. A remover that is still at work holds its lock, and the worst that
+ * happens when both unlink is that one of them finds nothing. */
 static void sweep_halves(struct store *store)
 {
 	int fd = openat(store->sessions_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -211,7 +228,8 @@ int store_sweep(struct store *store, const struct store_sweep *sweep, struct err
 	for (size_t i = 0; i < list.count; i++) {
 		struct candidate *candidate = &candidates[i];
 		int64_t age = now - candidate->used_us;
-		bool leftover = candidate->entry->config.ends_with_client || candidate->entry->damaged;
+		bool leftover =
+			candidate->entry->config.ends_with_client || candidate->entry->damaged;
 
 		if (!candidate->running && leftover && age > LEFTOVER_AGE_US)
 			remove_candidate(store, sweep, candidate, "left over");

@@ -1,8 +1,8 @@
 /*
  * Lines over a stream socket. See wire.h.
  *
- * The socket may be blocking or not: every call here passes MSG_DONTWAIT and waits by poll(2). The search
- * for LF goes on where it stopped, so a line of many megabytes is looked at once.
+ * The socket may be blocking or not: every call here passes MSG_DONTWAIT and waits by poll(2). The
+ * search for LF goes on where it stopped, so a line of many megabytes is looked at once.
  */
 #include "client/wire.h"
 
@@ -80,7 +80,8 @@ static int fill(struct wire *wire, struct err *err)
 		return 1;
 	}
 	if (got == 0)
-		return err_set(err, ERR_GONE, "the session is gone: its keeper closed the connection");
+		return err_set(err, ERR_GONE,
+			       "the session is gone: its keeper closed the connection");
 	if (errno == EAGAIN || errno == EINTR)
 		return 0;
 	if (errno == ECONNRESET)
@@ -146,7 +147,8 @@ int wire_send(struct wire *wire, const char *bytes, size_t len, int timeout_ms, 
 			continue;
 		}
 		if (errno == EPIPE || errno == ECONNRESET)
-			return err_set(err, ERR_GONE, "the session is gone: its keeper closed the connection");
+			return err_set(err, ERR_GONE,
+				       "the session is gone: its keeper closed the connection");
 		if (errno != EAGAIN && errno != EINTR)
 			return err_sys(err, "cannot send to the keeper");
 		came = wait_for(wire, (short)(POLLOUT | (ahead ? POLLIN : 0)), until_us, err);

@@ -1,8 +1,9 @@
 /* Lines over a socket pair: pieces, long lines, ends, time-outs, sending into a full socket. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <pthread.h>
@@ -100,7 +101,8 @@ static void test_cancel(void **state)
 
 enum { BIG_BYTES = 8 << 20 };
 
-/* A keeper that first sends a lot and only then reads: both sides would wait for ever if sending did not read. */
+/* A keeper that first sends a lot and only then reads: both sides would wait for ever if sending
+ * did not read. */
 static void *talk_before_listening(void *data)
 {
 	struct ends *ends = data;

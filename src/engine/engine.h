@@ -37,6 +37,8 @@ struct engine_events {
 	void (*input_request)(void *data, uint32_t cell, const char *prompt, size_t len, bool password);
 	/* The cell has ended and all it wrote has been delivered. */
 	void (*done)(void *data, uint32_t cell, enum engine_end end, int64_t execution_count);
+	/* What was asked under this number is answered; body NULL: by nothing that can be read. */
+	void (*answer)(void *data, uint32_t number, struct json *body);
 	/* Something that the user should know, such as "garbage": unreadable messages from the guest. */
 	void (*warning)(void *data, uint32_t cell, const char *code, const char *message);
 	/* The interpreter is gone, all it wrote has been delivered, and everything it had started is killed. */
@@ -53,7 +55,10 @@ struct engine_ops {
 	/* Runs code (valid UTF-8, may hold NUL) as cell `cell` (> 0, growing). Only when ready and idle. */
 	int (*run)(struct engine *engine, uint32_t cell, const char *code, size_t len, bool allow_stdin,
 		   struct err *err);
-	/* Asks the running cell to stop. A cell number that is not running is left alone. */
+	/* Asks a question about the variables: `body` is JSON as guest/protocol.h has it. Only when ready and
+	 * idle; `answer` follows, or `died`. The top bit of `number` is set: it is never that of a cell. */
+	int (*ask)(struct engine *engine, uint32_t number, const char *body, size_t len, struct err *err);
+	/* Asks the running cell (or ask) to stop. A number that is not running is left alone. */
 	int (*interrupt)(struct engine *engine, uint32_t cell, struct err *err);
 	/* Answers input_request; NULL is end of file. */
 	int (*input)(struct engine *engine, const char *text, size_t len, struct err *err);

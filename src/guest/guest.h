@@ -50,10 +50,12 @@ int channel_own_pidfd(void);
 
 /* Maps the memfd read-only and closes the descriptor. */
 int word_map(int fd);
-/* The number of the cell to interrupt; 0 without a word. */
+/* The number of the cell or ask to interrupt; 0 without a word. */
 uint32_t word_value(void);
 /* True when the last SIGINT was sent by this process itself (os.kill, raise_signal). */
 int word_own_signal(void);
+/* True when PID 1 of the box has sent it: the keeper's doing, never the program's. */
+int word_signal_of_init(void);
 /* Puts a handler before the one that Python has installed for SIGINT, which notes who sent it. */
 int word_watch_signal(void);
 

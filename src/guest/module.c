@@ -100,6 +100,13 @@ static PyObject *guest_own_signal(PyObject *module, PyObject *args)
 	return PyBool_FromLong(word_own_signal());
 }
 
+static PyObject *guest_signal_of_init(PyObject *module, PyObject *args)
+{
+	(void)module;
+	(void)args;
+	return PyBool_FromLong(word_signal_of_init());
+}
+
 static PyObject *guest_watch_signal(PyObject *module, PyObject *args)
 {
 	(void)module;
@@ -194,6 +201,7 @@ static PyMethodDef methods[] = {
 	{"map_word", guest_map_word, METH_VARARGS, "Map the interrupt word, close its fd."},
 	{"word", guest_word, METH_NOARGS, "The number of the cell to interrupt."},
 	{"own_signal", guest_own_signal, METH_NOARGS, "Was the last SIGINT its own?"},
+	{"signal_of_init", guest_signal_of_init, METH_NOARGS, "Was the last SIGINT from PID 1?"},
 	{"watch_signal", guest_watch_signal, METH_NOARGS, "Note from now on who sends SIGINT."},
 	{"open_pipes", guest_open_pipes, METH_NOARGS, "Keep copies of descriptors 1 and 2."},
 	{"restore_pipes", guest_restore_pipes, METH_NOARGS, "Undo redirections of 1 and 2."},
@@ -226,6 +234,9 @@ static const struct {
 	{"INPUT_REQUEST", GUEST_INPUT_REQUEST},
 	{"TAGGED", GUEST_TAGGED},
 	{"DONE", GUEST_DONE},
+	{"ASK", GUEST_ASK},
+	{"ANSWER", GUEST_ANSWER},
+	{"ANSWER_BYTES_MAX", GUEST_ANSWER_BYTES_MAX},
 	{"BODY_BYTES_MAX", GUEST_BODY_BYTES_MAX},
 	{"READY", ZYGOTE_READY},
 	{"FAILED", ZYGOTE_FAILED},

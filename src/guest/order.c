@@ -6,8 +6,9 @@
  * the other pipe, or sends a message, it waits until both pipes are empty (FIONREAD on a pipe's
  * write end gives what is still in it). The keeper usually needs a few microseconds, so we spin for
  * 20, then tell it that we wait (it may be letting a flood collect), and sleep a little at a time.
- * The wait ends after 5 ms: a child in the background may keep a pipe full, and its output has no
- * order to keep.
+ * The wait ends 5 ms after the keeper has read and there is more all the same: then a child in the
+ * background keeps a pipe full, and its output has no order to keep. A keeper that has read nothing yet
+ * is one that a busy machine does not let run, and gets up to a second.
  *
  * The private copies of the write ends serve two purposes: FIONREAD asks the right pipe even after
  * the program has redirected descriptor 1, and the next cell can be given its pipes back.
@@ -29,6 +30,7 @@ enum {
 	YIELD_NS = 80 * 1000,
 	SLEEP_NS = 50 * 1000,
 	WAIT_NS = 5 * 1000 * 1000,
+	STALLED_NS = 1000 * 1000 * 1000,
 };
 
 /* Static: one pair of pipes a process; reached from Raw.write, which has no way to module state. */
@@ -71,15 +73,23 @@ int order_restore(int *restored)
 	return 0;
 }
 
-int order_settled(void)
+/* Bytes that nobody has read yet, in both pipes. */
+static int waiting_bytes(void)
 {
+	int sum = 0;
+
 	for (int i = 0; i < 2; i++) {
 		int bytes = 0;
 
 		if (order.fds[i] >= 0 && ioctl(order.fds[i], FIONREAD, &bytes) == 0 && bytes > 0)
-			return 0;
+			sum += bytes;
 	}
-	return 1;
+	return sum;
+}
+
+int order_settled(void)
+{
+	return waiting_bytes() == 0;
 }
 
 static int64_t now_ns(void)
@@ -104,12 +114,20 @@ static void tell_waiting(void)
 void order_settle(void)
 {
 	int64_t start = now_ns();
-	int told = 0;
+	int64_t read_at = STALLED_NS;
+	int most = 0, told = 0;
 
-	while (!order_settled()) {
+	for (;;) {
+		int bytes = waiting_bytes();
 		int64_t waited = now_ns() - start;
 
-		if (waited > WAIT_NS)
+		if (bytes == 0)
+			return;
+		if (bytes < most && read_at == STALLED_NS)
+			read_at = waited;
+		if (bytes > most)
+			most = bytes;
+		if (waited > STALLED_NS || waited - read_at > WAIT_NS)
 			return;
 		if (waited > SPIN_NS && !told) {
 			tell_waiting();

@@ -20,13 +20,14 @@ enum {
 	GUEST_INLINE_BYTES_MAX = 60 * 1024,        /* body in the message itself */
 	GUEST_BODY_BYTES_MAX = 256 * 1024 * 1024,  /* body in a memfd */
 	GUEST_MESSAGE_BYTES_MAX = 64 * 1024,
+	GUEST_ANSWER_BYTES_MAX = 16 * 1024 * 1024, /* body of an answer */
 };
 
 struct guest_header {
 	uint8_t type;       /* enum guest_message or enum zygote_message */
 	uint8_t flags;      /* GUEST_FLAG_* */
 	uint16_t reserved;  /* 0 */
-	uint32_t cell;      /* the session's number of the cell (1, 2, 3 ...), 0: none */
+	uint32_t cell;      /* the session's number of the cell (1, 2, 3 ...), 0: none; or of an ask */
 };
 
 enum {
@@ -38,11 +39,19 @@ enum {
 	GUEST_FLAG_WAIT = 32,       /* clear: at the next output */
 };
 
+/* Numbers of asks have this bit, numbers of cells have not: both can stand in the interrupt word. */
+#define GUEST_ASK_BIT 0x80000000u
+
 enum guest_message {
 	/* keeper -> guest (end of file on the socket: the guest ends at once by _exit) */
 	/* body: the code, UTF-8. cell: its number, also the value of the interrupt word for it */
 	GUEST_RUN = 'X',
 	GUEST_INPUT = 'i', /* body: the line without its end, UTF-8 */
+	/* A question about the variables, only between cells. cell: the ask's number, with
+	 * GUEST_ASK_BIT. Body: {"op":"complete","code":"...","cursor_pos":n},
+	 * {"op":"inspect","code":"...","cursor_pos":n,"detail_level":0|1} or
+	 * {"op":"variables","pattern":"..."?,"max":n} */
+	GUEST_ASK = 'A',
 
 	/* guest -> keeper; bodies are JSON objects in UTF-8 unless said otherwise */
 	/* {"protocol":1,"python":"3.11.2","implementation":"CPython","shell":"ipython"|"plain",
@@ -61,6 +70,9 @@ enum guest_message {
 	GUEST_TAGGED = 't',
 	/* {"status":"ok"|"error"|"interrupted","execution_count":n}; the last message of a cell */
 	GUEST_DONE = 'D',
+	/* The answer to GUEST_ASK, with its number: an object as doc/protocol.md has the reply, at
+	 * most GUEST_ANSWER_BYTES_MAX; "partial":true when it was interrupted */
+	GUEST_ANSWER = 'a',
 };
 
 /*
@@ -98,11 +110,11 @@ struct zygote_enter {
 
 /*
  * The interrupt word: a uint32_t at offset 0 of a page that the keeper writes and every guest maps
- * read-only. The keeper stores the number of the cell to interrupt and then signals the guest's
- * process group. The guest raises KeyboardInterrupt only if the word is the number of the cell it
- * is running (checked at the start of the cell and in the handler); a word that changed but names
- * another cell is a late signal and is ignored; an unchanged word means that the signal is the
- * user's own doing and raises as usual.
+ * read-only. The keeper stores the number of the cell (or ask) to interrupt and then signals the
+ * guest's process group. The guest raises KeyboardInterrupt only if the word is the number of what
+ * it is running (checked at its start and in the handler); a signal from PID 1, or with a word that
+ * changed but names something else, is late and is ignored; any other signal is the user's own
+ * doing and raises as usual.
  */
 enum { GUEST_WORD_BYTES = 4096 };
 

@@ -19,7 +19,7 @@
 static struct {
 	const volatile uint32_t *page;
 	void (*python_handler)(int);
-	volatile sig_atomic_t own;
+	volatile sig_atomic_t own, of_init;
 } word;
 
 int word_map(int fd)
@@ -43,11 +43,17 @@ int word_own_signal(void)
 	return word.own;
 }
 
+int word_signal_of_init(void)
+{
+	return word.of_init;
+}
+
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	(void)context;
 	word.own = info->si_pid == getpid() &&
 		   (info->si_code == SI_USER || info->si_code == SI_TKILL);
+	word.of_init = info->si_pid == 1 && info->si_code == SI_USER && getpid() != 1;
 	if (word.python_handler)
 		word.python_handler(number);
 }

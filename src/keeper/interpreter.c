@@ -15,7 +15,7 @@
 #include "keeper/session.h"
 #include "pool/pool.h"
 
-enum { ENVIRONMENT_TIMEOUT_MS = 120 * 1000 };
+enum { ENVIRONMENT_TIMEOUT_MS = 120 * 1000, POOL_TRIES_MAX = 3 };
 
 /* The part of `path` behind `folder`/, or NULL when it is not beneath it. */
 static const char *path_beneath(const char *path, const char *folder)
@@ -35,18 +35,30 @@ static bool is_cold(const struct session *session)
 	       (config->workspace_mode == WORKSPACE_RW && path_beneath(config->python, config->workspace));
 }
 
+/* A pool that ends before it has said anything is replaced by another one, a few times. */
 static int pool_connect_again(void *data, struct err *err)
 {
 	struct session *session = data;
-	int fd = pool_connect(session->config.python, err);
+	struct err why = ERR_INIT;
 
-	if (fd < 0)
-		return -1;
-	json_free(session->environment);
-	session->environment = pool_environment(fd, ENVIRONMENT_TIMEOUT_MS, err);
-	if (session->environment)
-		return fd;
-	close(fd);
+	for (int tries = 0; tries < POOL_TRIES_MAX; tries++) {
+		struct json *environment;
+		int fd = pool_connect(session->config.python, err);
+
+		if (fd < 0)
+			return -1;
+		environment = pool_environment(fd, ENVIRONMENT_TIMEOUT_MS, &why);
+		if (environment) {
+			json_free(session->environment);
+			session->environment = environment;
+			return fd;
+		}
+		close(fd);
+		if (why.code != ERR_GONE)
+			break;
+	}
+	if (err)
+		*err = why;
 	return -1;
 }
 
@@ -61,12 +73,16 @@ static char *python_inside(const struct session *session)
 	return mem_format("/workspace/%s", rest);
 }
 
-/* Paths for the policy: those of the environment, and for a cold start our own folder. Strings stay with their owners. */
-static void collect_read_paths(struct session *session, const char *guest_folder)
+/*
+ * Paths for the policy: those of the environment, and for a cold start our own folder. Strings stay with their
+ * owners, and a new pool brings a new environment: so this is done before each box.
+ */
+static void collect_read_paths(struct session *session)
 {
 	const struct json *paths = json_get(session->environment, "paths");
 	size_t count = json_length(paths), used = 0;
 
+	free(session->read_paths);
 	session->read_paths = mem_zalloc((count + 2) * sizeof(*session->read_paths));
 	for (size_t i = 0; i < count; i++) {
 		const char *path = json_string(json_at(paths, i), NULL);
@@ -75,7 +91,7 @@ static void collect_read_paths(struct session *session, const char *guest_folder
 			session->read_paths[used++] = path;
 	}
 	if (!session->environment)
-		session->read_paths[used++] = guest_folder;
+		session->read_paths[used++] = session->guest_folder;
 	session->policy.read = session->read_paths;
 }
 
@@ -96,22 +112,30 @@ int session_prepare(struct session *session, struct err *err)
 	session->cold_script = mem_format("%s/fumehood_guest/cold.py", guest_folder);
 	session->guest_folder = mem_take(guest_folder);
 	policy_init(&session->policy);
+	if (session->config.tier == TIER_NONE) /* asked for by name */
+		session->policy.floor = TIER_NONE;
 	session->policy.workspace = session->config.workspace;
 	session->policy.workspace_mode = session->config.workspace_mode;
 	session->policy.processes_max = limits->processes;
 	session->policy.files_max = limits->files;
 	session->policy.file_bytes_max = limits->file_bytes;
 	session->policy.tmp_bytes_max = limits->tmp_bytes;
-	collect_read_paths(session, session->guest_folder);
 	return 0;
 }
 
-/* A box whose PID 1 has died is of no use any more, nor is an engine that was in it. */
+/*
+ * A box whose PID 1 has died is of no use any more, nor is an engine that was in it. The pidfd tells only when all in
+ * the box is gone; the socket closes before the first of them is killed, so a guest's death never comes before it.
+ */
 static bool box_is_alive(const struct session *session)
 {
-	struct pollfd end = {.fd = session->box ? box_pidfd(session->box) : -1, .events = POLLIN};
+	struct pollfd ends[2] = {{.events = POLLIN}, {.events = 0}};
 
-	return session->box && poll(&end, 1, 0) == 0;
+	if (!session->box)
+		return false;
+	ends[0].fd = box_pidfd(session->box);
+	ends[1].fd = box_socket(session->box);
+	return poll(ends, 2, 0) == 0;
 }
 
 void session_release_engine(struct session *session)
@@ -148,6 +172,7 @@ int session_start_engine(struct session *session, struct err *err)
 {
 	if (!box_is_alive(session)) {
 		session_release_engine(session);
+		collect_read_paths(session);
 		session->box = box_start(&session->policy, session->config.tier, err);
 		if (!session->box || engine_make(session, err) != 0)
 			return -1;

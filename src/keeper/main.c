@@ -84,6 +84,23 @@ static void on_deserted(void *data)
 static const struct server_events SERVER_EVENTS = {
 	.line = on_line, .too_long = on_too_long, .deserted = on_deserted};
 
+/* The name first: once the lock is free, the next keeper's socket may be there. */
+static void on_released(void *data)
+{
+	struct keeper *keeper = data;
+
+	if (keeper->socket_name) {
+		cleanup_free char *path = mem_format("%s/%s", keeper->runtime, keeper->socket_name);
+
+		unlink(path);
+	}
+	free(keeper->socket_name);
+	keeper->socket_name = NULL;
+	if (keeper->lock_fd >= 0)
+		close(keeper->lock_fd);
+	keeper->lock_fd = -1;
+}
+
 static void on_ended(void *data)
 {
 	struct keeper *keeper = data;
@@ -135,6 +152,7 @@ static void shell_open(struct keeper *keeper, int client_fd)
 	session->cells = cells_new();
 	session->cell_timer = timer_new(keeper);
 	session->later_timer = timer_new(keeper);
+	session->released = on_released;
 	session->ended = on_ended;
 	session->ended_data = keeper;
 	session->server = server_new(&keeper->loop, session->dirfd, &SERVER_EVENTS, session);
@@ -193,11 +211,7 @@ static void keeper_release(struct keeper *keeper)
 {
 	struct session *session = &keeper->session;
 
-	if (keeper->socket_name) {
-		cleanup_free char *path = mem_format("%s/%s", keeper->runtime, keeper->socket_name);
-
-		unlink(path);
-	}
+	on_released(keeper);
 	json_free(session->environment);
 	json_free(session->hello);
 	free(session->section);
@@ -209,7 +223,6 @@ static void keeper_release(struct keeper *keeper)
 	record_free(session->record);
 	server_free(session->server);
 	config_release(&session->config);
-	free(keeper->socket_name);
 	free(keeper->runtime);
 }
 

@@ -29,7 +29,8 @@ static const char *const OP_NAMES[REQUEST_OP_COUNT] = {
 	[REQUEST_TEXT] = "text",       [REQUEST_NOTEBOOK] = "notebook",   [REQUEST_SAVE] = "save",
 	[REQUEST_EVENTS] = "events",   [REQUEST_SECTION] = "section",     [REQUEST_NOTE] = "note",
 	[REQUEST_BLOB] = "blob",       [REQUEST_STATUS] = "status",       [REQUEST_RESTART] = "restart",
-	[REQUEST_STOP] = "stop",
+	[REQUEST_STOP] = "stop",       [REQUEST_COMPLETE] = "complete",   [REQUEST_INSPECT] = "inspect",
+	[REQUEST_VARIABLES] = "variables",
 };
 
 static const struct field FIELDS[] = {
@@ -61,6 +62,13 @@ static const struct field FIELDS[] = {
 	{REQUEST_BLOB, "offset", FIELD_COUNT, false},
 	{REQUEST_BLOB, "length", FIELD_COUNT, false},
 	{REQUEST_STOP, "mode", FIELD_TEXT, false},
+	{REQUEST_COMPLETE, "code", FIELD_TEXT, true},
+	{REQUEST_COMPLETE, "cursor_pos", FIELD_COUNT, false},
+	{REQUEST_INSPECT, "code", FIELD_TEXT, true},
+	{REQUEST_INSPECT, "cursor_pos", FIELD_COUNT, false},
+	{REQUEST_INSPECT, "detail_level", FIELD_COUNT, false},
+	{REQUEST_VARIABLES, "pattern", FIELD_TEXT, false},
+	{REQUEST_VARIABLES, "max", FIELD_COUNT, false},
 };
 
 static bool is_kind(const struct json *value, enum field_kind kind, const char **want)
@@ -113,19 +121,35 @@ static int check_fields(const struct request *request, struct err *err)
 	return 0;
 }
 
+static int check_code(const struct request *request, struct err *err)
+{
+	size_t len = 0;
+
+	json_string(json_get(request->json, "code"), &len);
+	if (len > REQUEST_CODE_BYTES_MAX)
+		return err_set(err, ERR_LIMIT, "the code has %zu bytes; at most %d are taken: put "
+			       "the data into a file of the workspace", len, REQUEST_CODE_BYTES_MAX);
+	return 0;
+}
+
 /* What a table of types cannot say. */
 static int check_values(const struct request *request, struct err *err)
 {
 	const struct json *json = request->json;
 	const char *text;
-	size_t len = 0;
 
 	switch (request->op) {
 	case REQUEST_RUN:
-		json_string(json_get(json, "code"), &len);
-		if (len > REQUEST_CODE_BYTES_MAX)
-			return err_set(err, ERR_LIMIT, "the code has %zu bytes; at most %d are taken: put "
-				       "the data into a file of the workspace", len, REQUEST_CODE_BYTES_MAX);
+	case REQUEST_COMPLETE:
+		return check_code(request, err);
+	case REQUEST_INSPECT:
+		if (json_get_int(json, "detail_level", 0) > 1)
+			return err_set(err, ERR_INVALID, "\"detail_level\" must be 0 or 1");
+		return check_code(request, err);
+	case REQUEST_VARIABLES:
+		if (json_get_int(json, "max", 0) > REQUEST_VARIABLES_MAX)
+			return err_set(err, ERR_LIMIT, "\"max\" is at most %d; \"pattern\" narrows it down",
+				       REQUEST_VARIABLES_MAX);
 		return 0;
 	case REQUEST_INPUT:
 		if (!json_get(json, "text") && !json_get_bool(json, "eof", false))

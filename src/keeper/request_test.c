@@ -29,6 +29,10 @@ static const struct good GOOD[] = {
 	{"{\"op\":\"note\",\"text\":\"x\",\"cell_type\":\"code\"}", REQUEST_NOTE},
 	{"{\"op\":\"stop\",\"mode\":\"drain\"}", REQUEST_STOP},
 	{"{\"op\":\"stop\"}", REQUEST_STOP},
+	{"{\"op\":\"complete\",\"code\":\"pri\",\"cursor_pos\":3}", REQUEST_COMPLETE},
+	{"{\"op\":\"inspect\",\"code\":\"\",\"detail_level\":1}", REQUEST_INSPECT},
+	{"{\"op\":\"variables\",\"pattern\":\"x*\",\"max\":10000}", REQUEST_VARIABLES},
+	{"{\"op\":\"variables\"}", REQUEST_VARIABLES},
 };
 
 static void good_requests(void **state)
@@ -58,6 +62,11 @@ static const struct bad BAD[] = {
 	{"{\"op\":7}", "op"},
 	{"{\"op\":\"fly\"}", "fly"},
 	{"{\"op\":\"run\"}", "code"},
+	{"{\"op\":\"complete\"}", "code"},
+	{"{\"op\":\"complete\",\"code\":\"\",\"cursor_pos\":-1}", "cursor_pos"},
+	{"{\"op\":\"inspect\",\"code\":\"\",\"detail_level\":2}", "detail_level"},
+	{"{\"op\":\"variables\",\"max\":10001}", "pattern"},
+	{"{\"op\":\"variables\",\"pattern\":7}", "pattern"},
 	{"{\"op\":\"run\",\"code\":null}", "code"},
 	{"{\"op\":\"run\",\"code\":1}", "code"},
 	{"{\"op\":\"run\",\"code\":\"\",\"code\":\"\"}", "JSON"},

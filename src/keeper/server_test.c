@@ -237,9 +237,12 @@ static bool line_came(void *data)
 static uint64_t count_lines(const struct buf *bytes)
 {
 	uint64_t count = 0;
+	const char *at = buf_bytes(bytes), *end = at + bytes->len;
 
-	for (size_t i = 0; i < bytes->len; i++)
-		count += buf_bytes(bytes)[i] == '\n';
+	while ((at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
+		at++;
+		count++;
+	}
 	return count;
 }
 

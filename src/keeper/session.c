@@ -282,6 +282,7 @@ static void record_closed(void *data, const struct err *err)
 	struct session *session = data;
 
 	(void)err; /* a save that failed has been tried; the journal has everything */
+	session->released(session->ended_data); /* before anyone is told that it has stopped */
 	session_answer(&session->restart_waiters, NULL);
 	session_answer(&session->stop_waiters, NULL);
 	server_close(session->server, server_closed, session);

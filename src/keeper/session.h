@@ -7,6 +7,8 @@
  *     ▼                │ READY       ▼
  *   BROKEN ──RESTART─► RESTARTING ◄──┴── DIED also from IDLE
  *
+ * ASKING is to a question about the variables (asks.c) and its answer what RUNNING is to a cell and its end.
+ *
  * One cell runs at a time. When the interpreter dies, its cell is finished with what is known, and a new one is
  * started in the same box (state "reset"); only the variables are gone. A start that fails leaves the session BROKEN: it
  * answers, refuses to run, and `restart` tries again.
@@ -30,6 +32,7 @@ enum session_state {
 	SESSION_STARTING,
 	SESSION_IDLE,
 	SESSION_RUNNING,
+	SESSION_ASKING,
 	SESSION_RESTARTING,
 	SESSION_BROKEN,
 	SESSION_STOPPING,
@@ -41,6 +44,8 @@ enum session_event {
 	SESSION_FAILED,
 	SESSION_RUN,
 	SESSION_DONE,
+	SESSION_ASK,
+	SESSION_ANSWERED,
 	SESSION_DIED,
 	SESSION_RESTART,
 	SESSION_STOP,
@@ -53,6 +58,8 @@ struct waiting_reply {
 	struct client *client;
 	struct json *id;
 };
+
+struct ask; /* asks.c */
 
 struct session {
 	uv_loop_t *loop;
@@ -79,9 +86,13 @@ struct session {
 	const char *kill_reason; /* why the interpreter was killed by us; NULL: it was not */
 	const char *restart_reason;
 	bool opened;             /* clients have been greeted */
+	struct ask *asks;        /* in the order of their requests; the first is with the interpreter when ASKING */
+	uint32_t ask_count;      /* ever started */
 	uv_timer_t *cell_timer;
+	uv_timer_t *ask_timer;
 	uv_timer_t *later_timer;
 	struct waiting_reply *restart_waiters, *stop_waiters;
+	void (*released)(void *data); /* record and box are closed: the directory may be another keeper's */
 	void (*ended)(void *data); /* all is closed: the loop may stop */
 	void *ended_data;
 };
@@ -129,6 +140,18 @@ void session_restart(struct session *session);
 /* Appends the text for a model of one cell. `finished` (may be NULL) is an event that is not in the journal yet. */
 int session_text(struct session *session, const struct cell *cell, int64_t total_chars, int64_t item_chars,
 		 const struct event *finished, struct buf *out, struct err *err);
+
+/* asks.c: questions about the variables, answered between cells. The JSON for the guest is `body`; the
+ * client gets the answer, or a refusal, later. ERR_BUSY when a cell runs or waits. */
+enum ask_kind { ASK_COMPLETE, ASK_INSPECT, ASK_VARIABLES };
+int session_ask(struct session *session, struct client *client, struct json *id, enum ask_kind kind,
+		const struct json *body, struct err *err);
+void session_ask_next(struct session *session);  /* when IDLE: gives the next one to the interpreter */
+void session_ask_make_way(struct session *session); /* a cell waits: nothing may stand in its way for ever */
+void session_answered(struct session *session, uint32_t number, const struct json *answer);
+/* The interpreter is gone, or going: nobody answers any more. */
+void session_refuse_asks(struct session *session, const char *why);
+void ask_timer_fired(uv_timer_t *timer); /* data is the session */
 
 /* ops.c: answers one line of a client. */
 void session_line(struct session *session, struct client *client, const char *line, size_t len);

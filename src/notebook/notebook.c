@@ -223,13 +223,15 @@ static void apply_cell(struct notebook *notebook, const struct event *event)
 static void apply_note(struct notebook *notebook, const struct json *body)
 {
 	const char *name = json_get_string(body, "cell_type");
-	enum cell_type type = name == NULL		  ? CELL_MARKDOWN
-			      : strcmp(name, "raw") == 0  ? CELL_RAW
-			      : strcmp(name, "code") == 0 ? CELL_CODE
-							  : CELL_MARKDOWN;
 	struct json *attachments = json_get(body, "attachments");
-	struct cell *cell = cell_add(notebook, type, json_get_string(body, "id"));
+	enum cell_type type = CELL_MARKDOWN;
+	struct cell *cell;
 
+	if (name != NULL && strcmp(name, "raw") == 0)
+		type = CELL_RAW;
+	else if (name != NULL && strcmp(name, "code") == 0)
+		type = CELL_CODE;
+	cell = cell_add(notebook, type, json_get_string(body, "id"));
 	cell_set_source(cell, json_get(body, "text"));
 	cell->metadata = meta_cell(json_get(body, "metadata"), type == CELL_CODE);
 	if (type != CELL_CODE && json_type_of(attachments) == JSON_OBJECT)

@@ -254,7 +254,8 @@ class Maker:
 
     def note(self, number):
         r = self.random
-        event = {"type": "note", "text": self.text(), "cell_type": r.choice(["markdown", "raw", "code"])}
+        kind = r.choice(["markdown", "raw", "code"])
+        event = {"type": "note", "text": self.text(), "cell_type": kind}
         if r.random() < 0.5:
             event["id"] = "note-%d" % number
         if r.random() < 0.3:
@@ -492,7 +493,11 @@ def check_outputs(events, nb):
     model = Fold()
     for event in map(plain, events):
         model.apply(event)
-    cells = [c for c in nb["cells"] if c["cell_type"] == "code"]
+    code = [c for c in nb["cells"] if c["cell_type"] == "code"]
+    cells = [c for c in code if c["id"] in model.cells]
+    for note in code:  # those that were not run
+        if note["id"] not in model.cells:
+            assert note["outputs"] == [] and note["execution_count"] is None
     assert [c["id"] for c in cells] == list(model.cells)
     codes = [plain(e)["code"] for e in events if e["type"] == "cell"]
     assert [c["source"] for c in cells] == codes

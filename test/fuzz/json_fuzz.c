@@ -21,16 +21,18 @@ static void check(int condition)
 /* Takes every accessor over a value, whatever its type. */
 static int touch(const char *key, size_t key_len, struct json *value, void *data)
 {
-	unsigned *depth = data;
+	unsigned *touched = data;
+	const char *text;
+	size_t len = 0;
 
 	check(text_is_utf8(key, key_len));
-	if (json_string(value, NULL))
-		check(strlen(json_string(value, NULL)) <= SIZE_MAX);
+	text = json_string(value, &len);
+	check(!text || (text_is_utf8(text, len) && text[len] == '\0'));
 	(void)json_int(value, 0);
 	check(json_double(value, 0) - json_double(value, 0) == 0); /* finite */
 	check(json_at(value, json_length(value)) == NULL);
-	++*depth;
-	json_each(value, touch, depth);
+	++*touched;
+	json_each(value, touch, touched);
 	return 0;
 }
 

@@ -17,19 +17,20 @@
 #include "engine/python/internal.h"
 
 enum { CONTROL_CLOSED_MS = 3000, EXIT_REPORT_MS = 1000 };
+enum { STATUS_UNKNOWN = -1, STATUS_BOX_GONE = -2 };
 
-/* The wait status of the guest from PID 1, which may still be about to reap it; -1: not told. */
+/* The wait status of the guest from PID 1, which may still be about to reap it; else a STATUS_... */
 static int guest_exit_status(struct python *python)
 {
 	struct pollfd report = {.fd = box_socket(python->params.box), .events = POLLIN};
-	int status, found = -1;
+	int status, found = STATUS_UNKNOWN;
 	pid_t pid;
 
 	for (;;) {
 		int got = box_next_exit(python->params.box, &pid, &status, NULL);
 
 		if (got < 0)
-			return found;
+			return found >= 0 ? found : STATUS_BOX_GONE;
 		if (got > 0 && pid == python->pid)
 			found = status;
 		if (got > 0)
@@ -41,7 +42,9 @@ static int guest_exit_status(struct python *python)
 
 static void death_reason(const struct python *python, int status, char *text, size_t size)
 {
-	if (status < 0)
+	if (status == STATUS_BOX_GONE)
+		snprintf(text, size, "the box was killed (PID 1 is gone)");
+	else if (status < 0)
 		snprintf(text, size, "unknown");
 	else if (WIFSIGNALED(status))
 		snprintf(text, size, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -80,7 +83,7 @@ void python_control_closed(struct python *python)
 
 	if (python->state == PYTHON_STARTING) {
 		err_set(&err, ERR_ENGINE, "the interpreter ended while it started");
-		python_start_failed(python, &err);
+		python_start_again(python, &err);
 		return;
 	}
 	if (python->state == PYTHON_OFF || python->state == PYTHON_ENDING)

@@ -5,7 +5,8 @@
  *   OFF ───────────► STARTING ─────────► IDLE ◄─────────────► RUNNING
  *    ▲                  │ death / time    │ death    done       │ death, kill()
  *    └──────────────────┴─────────────────┴─────────────────────┘
- *                        (ENDING while the control socket is closed but the process still dies)
+ *                        (ENDING while the control socket is closed but the process still dies;
+ *                         ASKING is to ask() and its answer what RUNNING is to run() and done)
  */
 #ifndef FH_ENGINE_PYTHON_INTERNAL_H
 #define FH_ENGINE_PYTHON_INTERNAL_H
@@ -20,7 +21,7 @@
 #include "engine/python/channel.h"
 #include "engine/python/python.h"
 
-enum python_state { PYTHON_OFF, PYTHON_STARTING, PYTHON_IDLE, PYTHON_RUNNING, PYTHON_ENDING };
+enum python_state { PYTHON_OFF, PYTHON_STARTING, PYTHON_IDLE, PYTHON_RUNNING, PYTHON_ASKING, PYTHON_ENDING };
 
 enum python_watch { WATCH_OUT, WATCH_ERR, WATCH_CONTROL, WATCH_PIDFD, WATCH_POOL, WATCH_COUNT };
 
@@ -53,9 +54,10 @@ struct python {
 	int word_fd;
 	volatile uint32_t *word;
 	uint32_t cell; /* running, else the last one; 0: none */
+	uint32_t ask;  /* in state ASKING */
 	bool in_cell;  /* between run and done or death */
 	bool kill_asked;
-	bool retried;          /* this start has been asked for twice */
+	unsigned tries;        /* of this start */
 	bool sealed;
 	bool paused;
 	unsigned garbage;      /* unreadable messages of this cell */
@@ -67,6 +69,8 @@ struct python {
 
 /* start.c */
 int python_start(struct engine *engine, struct err *err);
+/* A start that failed for a reason that another try can cure: tries again, or fails with *err after all. */
+void python_start_again(struct python *python, const struct err *err);
 void python_hello(struct python *python);   /* python->message is a GUEST_HELLO in state STARTING */
 void python_pool_ready(struct python *python); /* the pool has said something, or is gone */
 
@@ -85,6 +89,7 @@ void python_start_failed(struct python *python, const struct err *err);
 int python_watch(struct python *python, enum python_watch kind, int fd, struct err *err);
 void python_unwatch(struct python *python, enum python_watch kind);
 void python_close_guest(struct python *python); /* all descriptors of the present guest */
+void python_close_pool(struct python *python);
 void python_arm_timer(struct python *python, uint64_t ms);
 
 #endif

@@ -133,6 +133,26 @@ static void done_message(struct python *python)
 				    json_get_int(body, "execution_count", 0));
 }
 
+static void answer_message(struct python *python)
+{
+	static const struct json_limits limits = {
+		.bytes_max = GUEST_ANSWER_BYTES_MAX, .depth_max = 200, .keys_unique = false, .nan_as_text = true};
+	const struct channel_message *message = &python->message;
+	struct json *body;
+
+	if (python->state != PYTHON_ASKING || message->header.cell != python->ask) {
+		garbage_met(python);
+		return;
+	}
+	body = json_parse(message->body, message->body_len, &limits, NULL);
+	if (json_type_of(body) != JSON_OBJECT) {
+		json_free(body);
+		body = NULL;
+	}
+	python->state = PYTHON_IDLE;
+	python->engine.events->answer(python->engine.data, python->ask, body);
+}
+
 /* Text from a guest that is not trusted to be UTF-8. */
 static void text_message(struct python *python, bool is_prompt)
 {
@@ -162,6 +182,10 @@ static void handle_message(struct python *python)
 	}
 	if (header->type == GUEST_WAITING)
 		return;
+	if (header->type == GUEST_ANSWER) {
+		answer_message(python);
+		return;
+	}
 	/* Output may name any cell that has run; a prompt only the one that runs. */
 	if (header->cell == 0 || header->cell > python->cell || python->state == PYTHON_STARTING) {
 		garbage_met(python);
@@ -198,6 +222,8 @@ static void handle_message(struct python *python)
 		break;
 	case GUEST_RUN:
 	case GUEST_INPUT:
+	case GUEST_ASK:
+	case GUEST_ANSWER:
 	case GUEST_HELLO:
 	case GUEST_WAITING:
 	default:

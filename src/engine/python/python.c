@@ -101,6 +101,12 @@ void python_close_guest(struct python *python)
 	python->pid = python->host_pid = 0;
 }
 
+void python_close_pool(struct python *python)
+{
+	python_unwatch(python, WATCH_POOL);
+	fd_close(&python->params.pool_fd);
+}
+
 /* --- the calls of engine.h ---------------------------------------------------------------------- */
 
 static struct python *python_of(struct engine *engine)
@@ -135,13 +141,29 @@ static int python_run(struct engine *engine, uint32_t cell, const char *code, si
 	return 0;
 }
 
-static int python_interrupt(struct engine *engine, uint32_t cell, struct err *err)
+static int python_ask(struct engine *engine, uint32_t number, const char *body, size_t len, struct err *err)
 {
 	struct python *python = python_of(engine);
 
-	if (python->state != PYTHON_RUNNING || cell != python->cell)
+	if (python->state != PYTHON_IDLE)
+		return err_set(err, ERR_BUSY, "the interpreter is not idle");
+	if (channel_send(python->control, GUEST_ASK, 0, number, body, len, err) != 0)
+		return -1;
+	python->ask = number;
+	python->garbage = 0;
+	python->state = PYTHON_ASKING;
+	return 0;
+}
+
+static int python_interrupt(struct engine *engine, uint32_t number, struct err *err)
+{
+	struct python *python = python_of(engine);
+	bool runs = (python->state == PYTHON_RUNNING && number == python->cell) ||
+		    (python->state == PYTHON_ASKING && number == python->ask);
+
+	if (!runs)
 		return 0;
-	*python->word = cell;
+	*python->word = number;
 	return box_signal(python->params.box, python->pid, SIGINT, err);
 }
 
@@ -239,8 +261,7 @@ static void python_free(struct engine *engine)
 	struct python *python = python_of(engine);
 
 	python_close_guest(python);
-	python_unwatch(python, WATCH_POOL);
-	fd_close(&python->params.pool_fd);
+	python_close_pool(python);
 	uv_timer_stop(python->timer);
 	uv_close((uv_handle_t *)python->timer, timer_closed);
 	munmap((void *)(uintptr_t)python->word, GUEST_WORD_BYTES);
@@ -252,6 +273,7 @@ static void python_free(struct engine *engine)
 static const struct engine_ops PYTHON_OPS = {
 	.start = python_start,
 	.run = python_run,
+	.ask = python_ask,
 	.interrupt = python_interrupt,
 	.input = python_input,
 	.kill = python_kill,

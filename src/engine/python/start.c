@@ -19,7 +19,7 @@
 #include "engine/python/internal.h"
 
 enum { START_TIMEOUT_WARM_MS = 20 * 1000, START_TIMEOUT_COLD_MS = 120 * 1000 };
-enum { PIPE_BYTES = 256 << 10 };
+enum { PIPE_BYTES = 256 << 10, START_TRIES_MAX = 3 };
 
 /* The descriptors of a guest while they are still ours. */
 struct guest_ends {
@@ -97,9 +97,7 @@ static int start_warm(struct python *python, const struct guest_ends *ends, stru
 {
 	if (python->params.pool_fd >= 0 && enter_send(python, ends, NULL) == 0)
 		goto asked;
-	python_unwatch(python, WATCH_POOL);
-	if (python->params.pool_fd >= 0)
-		close(python->params.pool_fd);
+	python_close_pool(python);
 	python->params.pool_fd = python->params.pool_connect(python->params.data, err);
 	if (python->params.pool_fd < 0)
 		return -1;
@@ -139,9 +137,26 @@ static int start(struct python *python, struct err *err)
 		python_close_guest(python);
 		return -1;
 	}
+	python->tries++;
 	python->state = PYTHON_STARTING;
 	python_arm_timer(python, warm ? START_TIMEOUT_WARM_MS : START_TIMEOUT_COLD_MS);
 	return 0;
+}
+
+void python_start_again(struct python *python, const struct err *err)
+{
+	struct err why = *err;
+
+	if (!python->params.pool_connect || python->tries >= START_TRIES_MAX || python->kill_asked) {
+		python_start_failed(python, err);
+		return;
+	}
+	box_kill_others(python->params.box, NULL, 0, NULL, NULL);
+	python_close_guest(python);
+	python_close_pool(python);
+	python->state = PYTHON_OFF;
+	if (start(python, &why) != 0)
+		python_start_failed(python, &why);
 }
 
 int python_start(struct engine *engine, struct err *err)
@@ -151,7 +166,7 @@ int python_start(struct engine *engine, struct err *err)
 	if (python->state != PYTHON_OFF)
 		return err_set(err, ERR_BUSY, "the interpreter is running already");
 	python->kill_asked = false;
-	python->retried = false;
+	python->tries = 0;
 	python->cell = 0;
 	*python->word = 0;
 	return start(python, err);
@@ -256,24 +271,19 @@ void python_pool_ready(struct python *python)
 	if (outcome == CHANNEL_EMPTY)
 		return;
 	if (outcome == CHANNEL_END) { /* guests outlive their pool; the next start connects anew */
-		python_unwatch(python, WATCH_POOL);
-		close(python->params.pool_fd);
-		python->params.pool_fd = -1;
+		python_close_pool(python);
 		if (python->state != PYTHON_STARTING)
 			return;
 		err_set(&err, ERR_ENGINE, "the pool ended while it was asked for a guest; try again");
-		python_start_failed(python, &err);
+		python_start_again(python, &err);
 		return;
 	}
 	if (outcome != CHANNEL_MESSAGE || python->state != PYTHON_STARTING)
 		return;
 	if (python->message.header.type != ZYGOTE_REFUSED && python->message.header.type != ZYGOTE_FAILED)
 		return;
-	if (refusal_read(&err, python->message.body, python->message.body_len) && !python->retried) {
-		python->retried = true;
-		python_close_guest(python);
-		if (start(python, &err) == 0)
-			return;
-	}
-	python_start_failed(python, &err);
+	if (refusal_read(&err, python->message.body, python->message.body_len))
+		python_start_again(python, &err);
+	else
+		python_start_failed(python, &err);
 }

@@ -1,0 +1,82 @@
+"""The interpreter cases of ../shared/cases, each a test, by the runner that comes with them.
+
+run_cases.py is used as it is: its session, its checks. Only the environment is the house's. A case
+that needs something the environment lacks fails: the environment of the tests has it all.
+"""
+import argparse
+import importlib.util
+import sys
+
+import pytest
+
+import fumehood_kit
+
+CASES = fumehood_kit.SHARED / "cases"
+# Cases for what comes with later issues: id and reason.
+EXCLUDED = {
+    "crash-016": "checkpoints: the variables of before a crash come with the checkpoint issue",
+}
+
+
+def load_runner():
+    if not (CASES / "run_cases.py").is_file():
+        return None
+    spec = importlib.util.spec_from_file_location("run_cases", CASES / "run_cases.py")
+    module = importlib.util.module_from_spec(spec)
+    write, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = write
+    return module
+
+
+runner = load_runner()
+
+
+def cases():
+    """Those for this engine."""
+    return [case for case in runner.load_cases([str(CASES)])
+            if case.get("engine", "any") in ("any", "python")] if runner else []
+
+
+if not runner:
+    def test_cases():
+        pytest.skip(fumehood_kit.NO_SHARED % "the interpreter cases")
+
+
+@pytest.fixture(scope="module")
+def make(run_house):
+    """What the runner calls for a new session."""
+    class Session(runner.CmdSession):
+        def environ(self):
+            return {**super().environ(), **run_house.env, **self.launch.get("env", {})}
+    return Session
+
+
+@pytest.fixture(scope="module")
+def options(run_house):
+    return argparse.Namespace(command=[fumehood_kit.FUMEHOOD, "pipe"], scratch=str(run_house.folder()),
+                              keep=False)
+
+
+@pytest.fixture(scope="module")
+def have(make, options):
+    """The needs that the environment has."""
+    return runner.probe(make, options, {need for case in cases() for need in case.get("needs", [])})
+
+
+def test_excluded_cases_exist():
+    """An exclusion of a case that is gone, or that is for another engine, is a mistake."""
+    if runner:
+        assert set(EXCLUDED) <= {case["id"] for case in cases()}
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in cases()
+                                  if case["id"] not in EXCLUDED])
+def test_case(case, make, options, have, house):
+    lack = set(case.get("needs", [])) - have
+    assert not lack, "the environment of the tests lacks %s" % ", ".join(sorted(lack))
+    complaints, blind, _ = runner.run_case(case, make, options)
+    assert not complaints, "\n".join([case["title"], *complaints])
+    assert not blind, "%d checks had no text or notebook to look at" % blind

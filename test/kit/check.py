@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+"""Runs every step of ./check: one line a step, a section for what failed, and one closing line.
+
+Usage: check.py [--long] [--list] [STEP...], started by ./check, which has built ./build and the environment.
+
+A skip needs a reason that SKIPS names, else it is a failure: what silently does not run proves nothing. What the
+sanitizers report anywhere, also in a keeper in the background, is a failure.
+"""
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LOGS = ROOT / "build" / "check"
+STEP_S_MAX = 20 * 60
+LONG_S_MAX = 6 * 3600
+FUZZ_S, FUZZ_LONG_S = 30, 600  # for all fuzzers together; for each of them with --long
+TAIL_LINES = 60
+
+# Reasons for which a test may be skipped: something of the machine that is optional, or a long form.
+SKIPS = re.compile("|".join((
+    r"^shared is absent",               # the tests that need ../shared
+    r"^tier \w+",                       # what this machine's sandbox cannot do
+    r"^missing optional component",
+    r"FH_TEST_HUGE is not set",         # --long sets it
+    r"^cannot simulate \w",
+    r"^no fallocate on the file system",
+    r"^mounting a .+ is not permitted",
+    r"(only|needs) root",
+    r"^one processor",
+    r"^pyenv (is not here|has no shims)",
+    r"^no /usr/bin/unshare",
+    r"^no Python outside /usr",
+    r"^no site-packages of its own",
+    r"^/usr/\S+ lacks [\w ]+$",         # Debian's own Python, beside the environment of the tests
+)))
+# Flow tests that are run again with the sanitizers: what drives the programs, not Python or the notebook.
+ASAN_FILES = ("test_bad_input.py", "test_run.py", "test_pool.py", "test_cases.py")
+ASAN_CASES = "not test_case or crash or errors or interrupt or output or stdin or unicode"
+
+
+class Outcome(collections.namedtuple("Outcome", "name state detail", defaults=("",))):
+    """One test: state is passed, failed or skipped; detail is shown for what failed."""
+
+
+def skipped(name, reason):
+    if SKIPS.search(reason):
+        return Outcome(name, "skipped", reason)
+    return Outcome(name, "failed", "skipped without a reason that is known: " + (reason or "none given"))
+
+
+def tail(text):
+    return "\n".join(text.rstrip("\n").split("\n")[-TAIL_LINES:])
+
+
+class Ended(collections.namedtuple("Ended", "status text")):
+    """A program that has ended: its exit status (None: it had to be killed) and what it printed."""
+
+
+def run(command, log, environment=None, seconds=STEP_S_MAX):
+    """Runs a program with its output in LOGS/log; kills its group when it takes too long."""
+    path = LOGS / log
+    with open(path, "wb") as out:
+        process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **(environment or {})},
+                                   stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                   start_new_session=True)
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            status = None
+    return Ended(status, path.read_text(errors="replace"))
+
+
+def program(name, command, log, environment=None):
+    """A step that is one program: it passes when it exits with 0."""
+    ended = run(command, log, environment)
+    if ended.status == 0:
+        return [Outcome(name, "passed")]
+    return [Outcome(name, "failed", tail(ended.text))]
+
+
+# ------------------------------------------------------------------------------------ sanitizers
+
+class Sanitizers:
+    """Where the sanitizers of every process of a step write to."""
+
+    def __init__(self, name):
+        self.folder = LOGS / ("sanitizers-" + name)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        self.folder.chmod(0o777)
+
+    def environment(self):
+        where = "log_path=%s/report" % self.folder
+        return {"ASAN_OPTIONS": where + ":detect_leaks=1:detect_stack_use_after_return=1",
+                "UBSAN_OPTIONS": where + ":print_stacktrace=1:halt_on_error=1",
+                "LSAN_OPTIONS": where}
+
+    def outcomes(self):
+        found = sorted(self.folder.iterdir())
+        if not found:
+            return [Outcome("no sanitizer reports", "passed")]
+        return [Outcome(path.name, "failed", path.read_text(errors="replace")[:8000]) for path in found]
+
+
+# ------------------------------------------------------------------------------------ unit tests
+
+CMOCKA = re.compile(r"^\[\s*(OK|FAILED|SKIPPED)\s*\] (\S+)$", re.M)
+
+
+def unit_outcomes(entry):
+    """The tests of one program, by what cmocka prints."""
+    text = entry.get("stdout", "") + entry.get("stderr", "")
+    states = {}
+    for state, name in CMOCKA.findall(text):
+        states[name] = state if states.get(name) != "FAILED" else "FAILED"
+    reasons = re.findall(r"^skipped: (.*)$", text, re.M)
+    found = []
+    for name, state in states.items():
+        full = entry["name"] + " " + name
+        if state == "SKIPPED":
+            found.append(skipped(full, reasons.pop(0) if reasons else ""))
+        else:
+            found.append(Outcome(full, "passed" if state == "OK" else "failed", tail(text)))
+    if entry["result"] == "OK" and not found:
+        found.append(Outcome(entry["name"], "passed"))
+    if entry["result"] != "OK" and not any(item.state == "failed" for item in found):
+        found.append(Outcome(entry["name"], "failed", "%s\n%s" % (entry["result"], tail(text))))
+    return found
+
+
+def unit(build, environment=None, slower=1):
+    """meson test, read from its log."""
+    log = ROOT / build / "meson-logs" / "testlog.json"
+    log.unlink(missing_ok=True)
+    ended = run(["meson", "test", "-C", build, "--no-rebuild", "-t", str(slower)],
+                "unit-%s.log" % build, environment)
+    if not log.exists():
+        return [Outcome("meson test", "failed", tail(ended.text))]
+    found = []
+    for line in log.read_text().splitlines():
+        found += unit_outcomes(json.loads(line))
+    return found or [Outcome("meson test", "failed", "there are no unit tests:\n" + tail(ended.text))]
+
+
+# ------------------------------------------------------------------------------------ flow tests
+
+def case_outcome(case):
+    """One <testcase> of pytest's report."""
+    name = "%s::%s" % (case.get("classname", "").rpartition(".")[2], case.get("name"))
+    for kind in ("failure", "error"):
+        item = case.find(kind)
+        if item is not None:
+            return Outcome(name, "failed", tail(item.text or item.get("message", "")))
+    item = case.find("skipped")
+    if item is not None:
+        return skipped(name, item.get("message", ""))
+    return Outcome(name, "passed")
+
+
+def flow(name, build, arguments, environment=None, seconds=STEP_S_MAX):
+    """pytest, read from its report."""
+    report = LOGS / (name + ".xml")
+    report.unlink(missing_ok=True)
+    ended = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rf",
+                 "-o", "faulthandler_timeout=300", "-o", "junit_family=xunit2",
+                 "--junitxml=%s" % report, *arguments],
+                name + ".log",
+                {"FUMEHOOD_BUILD": str(ROOT / build), "FUMEHOOD_PYTHON": sys.executable,
+                 "FUMEHOOD_TEST_GUEST": str(ROOT / build / "python" / "fumehood_guest"),
+                 "FUMEHOOD_TEST_PYTHONS": "/usr/bin/python3:" + sys.executable,
+                 "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})}, seconds)
+    if not report.exists():
+        return [Outcome("pytest", "failed", tail(ended.text))]
+    by_name = {}
+    for case in xml.etree.ElementTree.parse(report).iter("testcase"):
+        item = case_outcome(case)  # a test and its teardown can be two of the same name
+        if item.name not in by_name or item.state == "failed":
+            by_name[item.name] = item
+    found = list(by_name.values())
+    if ended.status not in (0, 1) or not found:
+        found.append(Outcome("pytest", "failed", tail(ended.text)))
+    return found
+
+
+# ------------------------------------------------------------------------------------ the steps
+
+def build(folder, options, compiler):
+    shell = '. tools/setup.sh; build "$@"'
+    return program("build " + folder, ["sh", "-c", shell, "sh", folder, *options],
+                   "build-%s.log" % folder, {"CC": compiler})
+
+
+def fuzzing_is_here():
+    """Whether clang has its fuzzing runtime."""
+    if not shutil.which("clang"):
+        return False
+    found = subprocess.run(["clang", "-print-runtime-dir"], capture_output=True, text=True)
+    folders = [pathlib.Path(found.stdout.strip())]
+    found = subprocess.run(["clang", "-print-resource-dir"], capture_output=True, text=True)
+    folders.append(pathlib.Path(found.stdout.strip()) / "lib" / "linux")
+    return any(path.is_dir() and list(path.glob("libclang_rt.fuzzer*")) for path in folders)
+
+
+def step_form(_long):
+    return (program("layers", [sys.executable, "test/layers.py"], "layers.log")
+            + program("style", [sys.executable, "test/kit/style.py"], "style.log"))
+
+
+def step_man(_long):
+    found = []
+    for page in sorted((ROOT / "man").glob("*.scd")):
+        with open(page, "rb") as source:
+            made = subprocess.run(["scdoc"], stdin=source, capture_output=True)
+        good = made.returncode == 0 and not made.stderr and made.stdout
+        found.append(Outcome(page.name, "passed" if good else "failed", made.stderr.decode()))
+    return found or [Outcome("man", "failed", "there is no man/*.scd")]
+
+
+def step_asan_build(_long):
+    return build("build-asan", ["-Db_sanitize=address,undefined", "-Db_lundef=false"], "gcc")
+
+
+def step_clang_build(_long):
+    """Every warning of clang is an error here; the fuzzers come out of the same build."""
+    if not shutil.which("clang"):
+        return [skipped("build-clang", "missing optional component clang")]
+    options = ["-Dwerror=true", "-Db_lundef=false"]
+    if fuzzing_is_here():
+        options += ["-Dfuzz=true", "-Db_sanitize=address,undefined",
+                    "-Dc_args=-fsanitize=fuzzer-no-link"]
+    return build("build-clang", options, "clang")
+
+
+def step_unit(long):
+    return unit("build", {"FH_TEST_HUGE": "1"} if long else None)
+
+
+def step_unit_asan(_long):
+    sanitizers = Sanitizers("unit")
+    return unit("build-asan", sanitizers.environment(), 4) + sanitizers.outcomes()
+
+
+def step_flow(long):
+    return flow("flow", "build", ["test/flow"], {"FUMEHOOD_LONG": "1"} if long else None,
+                LONG_S_MAX if long else STEP_S_MAX)
+
+
+def step_flow_asan(_long):
+    sanitizers = Sanitizers("flow")
+    files = ["test/flow/" + name for name in ASAN_FILES]
+    return flow("flow-asan", "build-asan", [*files, "-k", ASAN_CASES], sanitizers.environment()) \
+        + sanitizers.outcomes()
+
+
+def fuzz(path, seconds):
+    """One fuzzer, on the inputs that are kept (test/data/fuzz) and those of earlier runs."""
+    name = path.name
+    corpus = ROOT / "build-clang" / "corpus" / name
+    corpus.mkdir(parents=True, exist_ok=True)
+    kept = ROOT / "test" / "data" / "fuzz" / name
+    folders = [str(corpus)] + ([str(kept)] if kept.is_dir() else [])
+    return program(name, [str(path), "-max_total_time=%d" % seconds, "-timeout=25",
+                          "-rss_limit_mb=2048", "-print_final_stats=1",
+                          "-artifact_prefix=%s/crash-" % LOGS, *folders], name + ".log")
+
+
+def step_fuzz(long):
+    if not fuzzing_is_here():
+        return [skipped("fuzz", "missing optional component libclang-rt")]
+    fuzzers = sorted((ROOT / "build-clang" / "test" / "fuzz").glob("*_fuzz"))
+    seconds = FUZZ_LONG_S if long else max(2, FUZZ_S // max(1, len(fuzzers)))
+    found = []
+    for path in fuzzers:
+        found += fuzz(path, seconds)
+    return found or [Outcome("fuzz", "failed", "build-clang has no fuzzers")]
+
+
+STEPS = {
+    "form": (step_form, "layers and form of the sources"),
+    "man": (step_man, "man pages"),
+    "unit": (step_unit, "unit tests"),
+    "flow": (step_flow, "flow tests"),
+    "clang": (step_clang_build, "clang, warnings are errors"),
+    "fuzz": (step_fuzz, "fuzzers"),
+    "asan": (step_asan_build, "build with ASan and UBSan"),
+    "unit-asan": (step_unit_asan, "unit tests, sanitized"),
+    "flow-asan": (step_flow_asan, "flow tests, sanitized"),
+}
+
+
+def main(argv):
+    long = "--long" in argv
+    names = [word for word in argv[1:] if word not in ("--long", "--list")]
+    if "--list" in argv or not set(names) <= set(STEPS):
+        for name, (_, title) in STEPS.items():
+            print("%-10s %s" % (name, title))
+        return 0 if "--list" in argv else 2
+    LOGS.mkdir(parents=True, exist_ok=True)
+    tally, failures = collections.Counter(), []
+    for name, (step, title) in STEPS.items():
+        if names and name not in names:
+            continue
+        start = time.monotonic()
+        found = step(long)
+        count = collections.Counter(item.state for item in found)
+        print("%-28s %4d passed %3d failed %3d skipped %7.1f s" % (
+            title, count["passed"], count["failed"], count["skipped"], time.monotonic() - start),
+            flush=True)
+        for item in found:
+            if item.state == "skipped":
+                print("    skipped %s: %s" % (item.name, item.detail))
+        failures += [(title, item) for item in found if item.state == "failed"]
+        tally += count
+    for title, item in failures:
+        print("\n---- %s: %s\n%s" % (title, item.name, item.detail))
+    print("%slogs are in build/check" % ("\n" if failures else ""))
+    print("%d passed, %d failed, %d skipped" % (tally["passed"], tally["failed"], tally["skipped"]))
+    return 1 if tally["failed"] or not tally["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
