@@ -25,6 +25,7 @@ struct run {
 	bool json;
 	bool text;
 	bool allow_errors;
+	bool quiet;
 	uint64_t max_chars;
 	struct source source;
 	struct output output;
@@ -34,7 +35,7 @@ struct run {
 	bool failed; /* a cell did, and that was not allowed */
 };
 
-/* Progress of a notebook whose output goes to a file. */
+/* Progress of a notebook whose output is not shown. */
 static void show_progress(struct run *run, size_t done, size_t count)
 {
 	struct terminal *to = &run->live.show.err;
@@ -134,7 +135,7 @@ static int run_session(struct run *run, int signal_fd, struct err *err)
 {
 	struct fh_session *session = run->begin.session;
 	enum live_mode mode = run->json ? LIVE_JSON : run->text ? LIVE_TEXT : LIVE_SHOW;
-	bool quiet = run->output.to_stdout || (run->source.is_notebook && run->output.path);
+	bool quiet = run->output.to_stdout || run->quiet;
 	struct fh_error error = FH_ERROR_INIT;
 	struct err why = ERR_INIT;
 	int outcome;
@@ -143,6 +144,7 @@ static int run_session(struct run *run, int signal_fd, struct err *err)
 		return say_take(err, &error);
 	live_init(&run->live, session, mode, signal_fd,
 		  run->begin.end == BEGIN_REMOVE ? NULL : fh_directory(session), quiet);
+	run->live.show.in_notebook = run->output.path != NULL;
 	run->live.lives_on = run->begin.end == BEGIN_LEAVE_RUNNING;
 	run->live.max_chars = (size_t)run->max_chars;
 	outcome = run->source.is_notebook ? run_document(run, err) : run_code(run, err);
@@ -228,6 +230,7 @@ static int command_run(const struct command *command, int argc, char **argv)
 		{"text", '\0', OPTION_FLAG, &run.text},
 		{"max-chars", '\0', OPTION_COUNT, &run.max_chars},
 		{"allow-errors", '\0', OPTION_FLAG, &run.allow_errors},
+		{"quiet", 'q', OPTION_FLAG, &run.quiet},
 		BEGIN_OPTION_ROWS(run.begin_options),
 	};
 	cleanup_options struct options options = {.words = NULL};
@@ -274,7 +277,8 @@ const struct command COMMAND_RUN = {
 		"      --text           print each cell's text for a language model instead\n"
 		"      --max-chars N    longest such text (default 8000)\n"
 		"      --allow-errors   FILE.ipynb: go on after a cell that "
-		"failed\n" BEGIN_OPTION_HELP "\n"
+		"failed\n"
+		"  -q, --quiet          print errors only\n" BEGIN_OPTION_HELP "\n"
 		"Code of -c and - works in a private folder, a file in the folder it lies in.\n"
 		"Without --session and --keep nothing is left of the session at the end.\n"
 		"Ctrl-C interrupts the cell; twice within 2 s it ends the session.\n"

@@ -111,7 +111,9 @@ static void show_image(struct show *show, const struct event *event, struct show
 		line = mem_format("[%s: %s/images/%s-%u.%s]", mime, show->directory, cell->id,
 				  cell->images, extension);
 	else
-		line = mem_format("[%s: --keep or -o FILE.ipynb would keep it]", mime);
+		line = mem_format(show->in_notebook ? "[%s, in the notebook]"
+						    : "[%s: --keep or -o FILE.ipynb would keep it]",
+				  mime);
 	to = turn_to(show, false);
 	terminal_own(to, "", true);
 	terminal_guest(to, line, strlen(line));
@@ -126,6 +128,9 @@ static void show_bundle(struct show *show, const struct event *event, struct sho
 
 	if (!text)
 		text = json_string(json_get(data, "text/markdown"), &len);
+	/* "<Figure size 640x480 with 1 Axes>" says nothing beside the image. */
+	if (text && text[0] == '<' && event_image(event, NULL))
+		text = NULL;
 	if (text && !show->errors_only) {
 		struct terminal *to = turn_to(show, false);
 

@@ -21,7 +21,8 @@ struct show {
 	struct terminal err;
 	const char *directory; /* of the session, when it outlives this command; NULL: images are
 				  not kept */
-	bool errors_only;      /* only tracebacks, ends and notes (run FILE.ipynb -o) */
+	bool errors_only;      /* only tracebacks, ends and notes (run --quiet) */
+	bool in_notebook;      /* images are kept in the notebook that is written at the end */
 	struct show_cell *cells;
 	size_t cell_count;
 	bool shared;        /* stdout and stderr are the same terminal or file */

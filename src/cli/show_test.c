@@ -74,7 +74,7 @@ static void test_images(void **state)
 	show_release(&show);
 	pretend(&show, NULL);
 	event(&show, image);
-	expect(&show.out.out, "<Figure>\n[image/png: --keep or -o FILE.ipynb would keep it]\n");
+	expect(&show.out.out, "[image/png: --keep or -o FILE.ipynb would keep it]\n");
 	show_release(&show);
 }
 

@@ -30,23 +30,6 @@ bool config_is_id(const char *id)
 	return len == HASH_ID_SIZE - 1 && strspn(id, "abcdefghijklmnopqrstuvwxyz234567") == len;
 }
 
-/* Appends the bytes in base64 (RFC 4648 section 4). */
-static void put_base64(struct buf *out, const char *bytes, size_t len)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-	for (size_t at = 0; at < len; at += 3) {
-		unsigned group = 0;
-
-		for (size_t i = at; i < at + 3; i++)
-			group = group << 8 | (i < len ? (unsigned char)bytes[i] : 0);
-		for (size_t i = 0; i < 4; i++)
-			buf_append_char(out,
-					at + i > len ? '=' : digits[group >> (18 - 6 * i) & 63]);
-	}
-}
-
 /* The path under "path", or under "path_base64" when it is no UTF-8. */
 static void set_path(struct json *object, const char *path)
 {
@@ -57,7 +40,7 @@ static void set_path(struct json *object, const char *path)
 		json_set_string(object, "path", path);
 		return;
 	}
-	put_base64(&coded, path, len);
+	hash_base64_encode(&coded, path, len);
 	json_set_string(object, "path_base64", buf_bytes(&coded));
 }
 

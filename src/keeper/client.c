@@ -380,11 +380,11 @@ void client_throttle(struct client *client)
 
 void client_greet(struct client *client)
 {
-	const struct buf *hello = &client->server->hello;
+	const struct server *server = client->server;
 
-	if (client->greeted || client->closed || hello->len == 0)
+	if (client->greeted || client->closed || !server->open)
 		return;
-	buf_append(&client->out, buf_bytes(hello), hello->len);
+	server->events->hello(server->data, &client->out);
 	client->greeted = true;
 	client_throttle(client);
 }

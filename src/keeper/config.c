@@ -213,7 +213,7 @@ int config_read(int dirfd, struct config *config, struct err *err)
 		return wrong(err, "id", "the session's id");
 	if (!config->workspace)
 		return wrong(err, "workspace", "an object with a path");
-	if (!config->python || config->python[0] != '/')
+	if (config->python && config->python[0] != '/')
 		return wrong(err, "python", "an absolute path");
 	return 0;
 }

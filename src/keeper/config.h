@@ -31,7 +31,7 @@ struct limits {
 struct config {
 	char *id;
 	char *name;      /* alias, or NULL */
-	char *python;    /* absolute path */
+	char *python;    /* absolute path; NULL: the default one */
 	char *workspace; /* absolute host path, any bytes */
 	bool workspace_private;
 	enum workspace_mode workspace_mode;

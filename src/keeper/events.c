@@ -189,6 +189,12 @@ static void on_input_request(void *data, uint32_t number, const char *prompt, si
 		(void)session_input(session, NULL, 0, NULL);
 }
 
+static void on_answer(void *data, uint32_t number, struct json *body)
+{
+	session_answered(data, number, body);
+	json_free(body);
+}
+
 static void on_warning(void *data, uint32_t number, const char *code, const char *message)
 {
 	struct session *session = data;
@@ -223,12 +229,13 @@ static void on_died(void *data, const struct engine_death *death)
 	struct cell *cell = session->running;
 	const char *reason = session->kill_reason ? session->kill_reason : death->reason;
 	bool timed_out = session->kill_reason && strcmp(session->kill_reason, "timeout") == 0;
+	bool hung = session->kill_reason && strcmp(session->kill_reason, "ask") == 0;
 	bool stopping = session->state == SESSION_STOPPING;
 	const char *state = stopping ? "gone" : "reset";
 
 	if (cell) {
 		session_finish(session, cell, timed_out ? "timeout" : "died", timed_out ? "wall_s" : reason, state, 0);
-	} else if (!session->kill_reason) {
+	} else if (!session->kill_reason || hung) {
 		struct json *body = json_new_object();
 
 		json_set_string(body, "reason", reason);
@@ -236,7 +243,8 @@ static void on_died(void *data, const struct engine_death *death)
 		record_body(session->record, EVENT_DIED, NULL, body);
 	}
 	session_say_truncated(session);
-	session->restart_reason = session->kill_reason && !timed_out ? session->kill_reason : "died";
+	session_refuse_asks(session, "the interpreter has ended");
+	session->restart_reason = session->kill_reason && !timed_out && !hung ? session->kill_reason : "died";
 	session->kill_reason = NULL;
 	session_move(session, SESSION_DIED);
 	if (stopping)
@@ -267,11 +275,9 @@ static struct json *session_body(const struct session *session)
 	return body;
 }
 
-/* Greets the clients: from now on they are read from. */
-static void session_open(struct session *session)
+void session_hello(const struct session *session, struct buf *out)
 {
 	cleanup_json struct json *hello = json_new_object();
-	cleanup_buf struct buf line = BUF_INIT;
 
 	json_set_string(hello, "type", "hello");
 	json_set_int(hello, "protocol", 1);
@@ -280,31 +286,29 @@ static void session_open(struct session *session)
 					? json_new_string(session->config.name, strlen(session->config.name))
 					: NULL);
 	json_set_string(hello, "engine", "python");
-	json_set_string(hello, "tier", tier_name(box_tier(session->box)));
+	json_set_string(hello, "tier", tier_name(session->box ? box_tier(session->box) : session->config.tier));
 	json_set_string(hello, "state", session_state_name(session));
 	json_set_int(hello, "last_seq", (int64_t)journal_seq(record_journal(session->record)));
 	json_set_int(hello, "pid", uv_os_getpid());
-	json_write(&line, hello);
-	buf_append_char(&line, '\n');
-	server_open(session->server, buf_bytes(&line), line.len);
-	session->opened = true;
+	json_write(out, hello);
+	buf_append_char(out, '\n');
 }
 
-/* The journal's first line, or what is to be said when there is one already. */
+/* The first event of a new session, or the end of what a dead keeper left open. */
 static int session_begin(struct session *session, struct err *err)
 {
-	struct event event = EVENT_INIT;
-
 	if (journal_seq(record_journal(session->record)) > 0) {
 		session_reopen(session);
 		return 0;
 	}
-	event.type = EVENT_SESSION;
-	event.body = session_body(session);
-	return record_append(session->record, &event, err);
+	record_body(session->record, EVENT_SESSION, NULL, session_body(session));
+	if (record_is_full(session->record))
+		return err_set(err, ERR_NO_SPACE, "the disk is full: the session's journal cannot be begun; free "
+			       "some space and try again");
+	return 0;
 }
 
-/* The session can't start. */
+/* There will be no session: those who wait are told why. */
 static void give_up(struct session *session, const struct err *err)
 {
 	server_refuse(session->server, err);
@@ -329,7 +333,8 @@ static void on_ready(void *data, const struct json *hello)
 			give_up(session, &err);
 			return;
 		}
-		session_open(session);
+		session->opened = true;
+		server_open(session->server);
 	} else {
 		struct json *body = json_new_object();
 
@@ -366,6 +371,7 @@ const struct engine_events SESSION_ENGINE_EVENTS = {
 	.output = on_output,
 	.clear = on_clear,
 	.input_request = on_input_request,
+	.answer = on_answer,
 	.warning = on_warning,
 	.done = on_done,
 	.died = on_died,

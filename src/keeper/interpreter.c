@@ -103,6 +103,10 @@ int session_prepare(struct session *session, struct err *err)
 	session->pool_fd = -1;
 	if (!guest_folder)
 		return -1;
+	if (!session->config.python)
+		session->config.python = pool_default_python(err);
+	if (!session->config.python)
+		return -1;
 	if (!is_cold(session)) {
 		session->pool_fd = pool_connect_again(session, err);
 		if (session->pool_fd < 0)

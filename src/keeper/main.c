@@ -73,6 +73,11 @@ static void on_too_long(void *data, struct client *client)
 	client_refuse(client, NULL, &err);
 }
 
+static void on_hello(void *data, struct buf *out)
+{
+	session_hello(data, out);
+}
+
 static void on_deserted(void *data)
 {
 	struct session *session = data;
@@ -82,7 +87,7 @@ static void on_deserted(void *data)
 }
 
 static const struct server_events SERVER_EVENTS = {
-	.line = on_line, .too_long = on_too_long, .deserted = on_deserted};
+	.hello = on_hello, .line = on_line, .too_long = on_too_long, .deserted = on_deserted};
 
 /* The name first: once the lock is free, the next keeper's socket may be there. */
 static void on_released(void *data)
@@ -151,6 +156,7 @@ static void shell_open(struct keeper *keeper, int client_fd)
 	session->pool_fd = -1;
 	session->cells = cells_new();
 	session->cell_timer = timer_new(keeper);
+	session->ask_timer = timer_new(keeper);
 	session->later_timer = timer_new(keeper);
 	session->released = on_released;
 	session->ended = on_ended;

@@ -10,7 +10,7 @@
 #include "keeper/request.h"
 #include "keeper/session.h"
 
-enum { TEXT_CHARS = 8000, TEXT_ITEM_CHARS = 2000 };
+enum { TEXT_CHARS = 8000, TEXT_ITEM_CHARS = 2000, VARIABLES_MAX = 200 };
 
 /* Everything an op needs. It answers by itself, or returns -1 with *err. */
 struct call {
@@ -310,6 +310,21 @@ static int op_note(const struct call *call, struct err *err)
 	return record_then_reply(call, EVENT_NOTE, NULL, body, answer, err);
 }
 
+/* The question as the guest gets it. */
+static struct json *ask_body(const struct call *call)
+{
+	struct json *body = json_new_object();
+
+	json_set(body, "op", json_keep(json_get(call->json, "op")));
+	return body;
+}
+
+static void copy_field(const struct call *call, struct json *body, const char *name)
+{
+	if (json_get(call->json, name))
+		json_set(body, name, json_keep(json_get(call->json, name)));
+}
+
 static int op_blob(const struct call *call, struct err *err)
 {
 	int64_t length = json_get_int(call->json, "length", REQUEST_BLOB_BYTES_MAX);
@@ -331,6 +346,34 @@ static int op_blob(const struct call *call, struct err *err)
 	json_set_int(body, "total", (int64_t)total);
 	reply(call, body);
 	return 0;
+}
+
+static int op_complete(const struct call *call, struct err *err)
+{
+	cleanup_json struct json *body = ask_body(call);
+
+	copy_field(call, body, "code");
+	copy_field(call, body, "cursor_pos");
+	return session_ask(call->session, call->client, call->request->id, ASK_COMPLETE, body, err);
+}
+
+static int op_inspect(const struct call *call, struct err *err)
+{
+	cleanup_json struct json *body = ask_body(call);
+
+	copy_field(call, body, "code");
+	copy_field(call, body, "cursor_pos");
+	copy_field(call, body, "detail_level");
+	return session_ask(call->session, call->client, call->request->id, ASK_INSPECT, body, err);
+}
+
+static int op_variables(const struct call *call, struct err *err)
+{
+	cleanup_json struct json *body = ask_body(call);
+
+	copy_field(call, body, "pattern");
+	json_set_int(body, "max", json_get_int(call->json, "max", VARIABLES_MAX));
+	return session_ask(call->session, call->client, call->request->id, ASK_VARIABLES, body, err);
 }
 
 static int op_status(const struct call *call, struct err *err)
@@ -394,7 +437,8 @@ static int (*const OPS[REQUEST_OP_COUNT])(const struct call *call, struct err *e
 	[REQUEST_TEXT] = op_text,       [REQUEST_NOTEBOOK] = op_notebook,   [REQUEST_SAVE] = op_save,
 	[REQUEST_EVENTS] = op_events,   [REQUEST_SECTION] = op_section,     [REQUEST_NOTE] = op_note,
 	[REQUEST_BLOB] = op_blob,       [REQUEST_STATUS] = op_status,       [REQUEST_RESTART] = op_restart,
-	[REQUEST_STOP] = op_stop,
+	[REQUEST_STOP] = op_stop,       [REQUEST_COMPLETE] = op_complete,   [REQUEST_INSPECT] = op_inspect,
+	[REQUEST_VARIABLES] = op_variables,
 };
 
 void session_line(struct session *session, struct client *client, const char *line, size_t len)

@@ -104,10 +104,9 @@ void server_adopt(struct server *server, int fd)
 	client_begin(server, client);
 }
 
-void server_open(struct server *server, const char *hello, size_t len)
+void server_open(struct server *server)
 {
-	buf_clear(&server->hello);
-	buf_append(&server->hello, hello, len);
+	server->open = true;
 	for (struct client *client = server->clients; client; client = client->next)
 		client_greet(client);
 }
@@ -216,6 +215,5 @@ void server_free(struct server *server)
 {
 	if (!server)
 		return;
-	buf_release(&server->hello);
 	free(server);
 }

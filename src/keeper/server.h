@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "journal/journal.h"
@@ -21,6 +22,8 @@ struct server;
 struct client;
 
 struct server_events {
+	/* Appends the line (with LF) that greets a client which is about to be read from. */
+	void (*hello)(void *data, struct buf *out);
 	/* A line (without LF) came from the client. It may be any bytes. */
 	void (*line)(void *data, struct client *client, const char *line, size_t len);
 	/* A line was longer than the limit; it was skipped. */
@@ -47,8 +50,8 @@ void server_set_journal(struct server *server, struct journal *journal);
 /* Takes a connected stream socket as one more client. */
 void server_adopt(struct server *server, int fd);
 
-/* From now on every client is greeted with this line (with LF) and read from. */
-void server_open(struct server *server, const char *hello, size_t len);
+/* From now on every client is greeted and read from. */
+void server_open(struct server *server);
 
 /* The session can't start: every client, also later ones, gets the refusal and is closed. */
 void server_refuse(struct server *server, const struct err *err);

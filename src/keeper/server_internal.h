@@ -36,7 +36,7 @@ struct server {
 	void *data;
 	struct client *clients;
 	size_t client_count;
-	struct buf hello;   /* empty: not open yet */
+	bool open;
 	bool refusing;
 	struct err refusal;
 	bool closing;

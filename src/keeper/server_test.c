@@ -49,12 +49,18 @@ static void on_too_long(void *data, struct client *client)
 	scene->too_long++;
 }
 
+static void on_hello(void *data, struct buf *out)
+{
+	(void)data;
+	buf_append_string(out, "hello\n");
+}
+
 static void on_deserted(void *data)
 {
 	((struct scene *)data)->deserted = true;
 }
 
-static const struct server_events EVENTS = {.line = on_line, .too_long = on_too_long, .deserted = on_deserted};
+static const struct server_events EVENTS = {.hello = on_hello, .line = on_line, .too_long = on_too_long, .deserted = on_deserted};
 
 static void turn_ends(uv_prepare_t *prepare)
 {
@@ -84,7 +90,7 @@ static void scene_open(struct scene *scene)
 	scene->peer = pair[0];
 	assert_int_equal(fcntl(scene->peer, F_SETFL, O_NONBLOCK), 0);
 	server_adopt(scene->server, pair[1]);
-	server_open(scene->server, "hello\n", 6);
+	server_open(scene->server);
 }
 
 static void on_closed(void *data)

@@ -11,23 +11,53 @@
 #include "base/mem.h"
 
 enum { LADDER_AGAIN_MS = 2000, LADDER_KILL_MS = 3000 };
-#define NO SESSION_STATE_COUNT /* no such move */
-
+/* No move leads to STARTING: it stands for "no such move". */
 static const enum session_state MOVES[SESSION_STATE_COUNT][SESSION_EVENT_COUNT] = {
-	/*                      READY             FAILED            RUN              DONE              DIED                RESTART             STOP */
-	[SESSION_STARTING] =   {SESSION_IDLE,     SESSION_BROKEN,   NO,              NO,               NO,                 NO,                 SESSION_STOPPING},
-	[SESSION_IDLE] =       {NO,               NO,               SESSION_RUNNING, NO,               SESSION_RESTARTING, NO,                 SESSION_STOPPING},
-	[SESSION_RUNNING] =    {NO,               NO,               NO,              SESSION_IDLE,     SESSION_RESTARTING, NO,                 SESSION_STOPPING},
-	[SESSION_RESTARTING] = {SESSION_IDLE,     SESSION_BROKEN,   NO,              NO,               NO,                 NO,                 SESSION_STOPPING},
-	[SESSION_BROKEN] =     {NO,               NO,               NO,              NO,               NO,                 SESSION_RESTARTING, SESSION_STOPPING},
-	[SESSION_STOPPING] =   {SESSION_STOPPING, SESSION_STOPPING, NO,              SESSION_STOPPING, SESSION_STOPPING,   NO,                 SESSION_STOPPING},
+	[SESSION_STARTING] = {
+		[SESSION_READY] = SESSION_IDLE,
+		[SESSION_FAILED] = SESSION_BROKEN,
+		[SESSION_STOP] = SESSION_STOPPING,
+	},
+	[SESSION_IDLE] = {
+		[SESSION_RUN] = SESSION_RUNNING,
+		[SESSION_ASK] = SESSION_ASKING,
+		[SESSION_DIED] = SESSION_RESTARTING,
+		[SESSION_STOP] = SESSION_STOPPING,
+	},
+	[SESSION_RUNNING] = {
+		[SESSION_DONE] = SESSION_IDLE,
+		[SESSION_DIED] = SESSION_RESTARTING,
+		[SESSION_STOP] = SESSION_STOPPING,
+	},
+	[SESSION_ASKING] = {
+		[SESSION_ANSWERED] = SESSION_IDLE,
+		[SESSION_DIED] = SESSION_RESTARTING,
+		[SESSION_STOP] = SESSION_STOPPING,
+	},
+	[SESSION_RESTARTING] = {
+		[SESSION_READY] = SESSION_IDLE,
+		[SESSION_FAILED] = SESSION_BROKEN,
+		[SESSION_STOP] = SESSION_STOPPING,
+	},
+	[SESSION_BROKEN] = {
+		[SESSION_RESTART] = SESSION_RESTARTING,
+		[SESSION_STOP] = SESSION_STOPPING,
+	},
+	[SESSION_STOPPING] = {
+		[SESSION_READY] = SESSION_STOPPING,
+		[SESSION_FAILED] = SESSION_STOPPING,
+		[SESSION_DONE] = SESSION_STOPPING,
+		[SESSION_ANSWERED] = SESSION_STOPPING,
+		[SESSION_DIED] = SESSION_STOPPING,
+		[SESSION_STOP] = SESSION_STOPPING,
+	},
 };
 
 void session_move(struct session *session, enum session_event event)
 {
 	enum session_state next = MOVES[session->state][event];
 
-	assert(next != NO);
+	assert(next != SESSION_STARTING);
 	session->state = next;
 }
 
@@ -36,6 +66,7 @@ const char *session_state_name(const struct session *session)
 	static const char *const names[SESSION_STATE_COUNT] = {
 		[SESSION_STARTING] = "starting",     [SESSION_IDLE] = "idle",     [SESSION_RUNNING] = "running",
 		[SESSION_RESTARTING] = "restarting", [SESSION_BROKEN] = "broken", [SESSION_STOPPING] = "stopping",
+		[SESSION_ASKING] = "asking",
 	};
 
 	if (record_is_full(session->record) && session->state != SESSION_STOPPING)
@@ -202,8 +233,14 @@ void session_next(struct session *session)
 {
 	struct cell *cell = cells_next(session->cells);
 
+	if (session->state == SESSION_ASKING)
+		session_ask_make_way(session);
 	if (session->state != SESSION_IDLE || record_is_full(session->record))
 		return;
+	if (session->asks) {
+		session_ask_next(session);
+		return;
+	}
 	if (cell && record_is_at_limit(session->record)) {
 		session_cancel_queue(session, session_drop_name(DROP_RECORD)); /* what they do could not be told */
 		cell = NULL;
@@ -212,25 +249,6 @@ void session_next(struct session *session)
 		cell_start(session, cell);
 	else if (session->draining)
 		session_stop(session, "stop");
-}
-
-int session_input(struct session *session, const char *text, size_t len, struct err *err)
-{
-	struct cell *cell = session->running;
-	struct json *body;
-
-	if (!cell || !cell->asking)
-		return err_set(err, ERR_NOT_FOUND, "no prompt waits for input");
-	if (session->engine->ops->input(session->engine, text, len, err) != 0)
-		return -1;
-	cell->asking = false;
-	body = json_new_object();
-	if (!text)
-		json_set(body, "eof", json_new_bool(true));
-	else if (!cell->asking_password)
-		json_set(body, "text", json_new_string(text, len));
-	record_body(session->record, EVENT_INPUT, cell->id, body);
-	return 0;
 }
 
 /* One rung of the ladder: interrupt, again, kill. */
@@ -252,13 +270,38 @@ static void cell_timer_fired(uv_timer_t *timer)
 		       cell->state == CELL_INTERRUPTED ? LADDER_AGAIN_MS : LADDER_KILL_MS, 0);
 }
 
+int session_input(struct session *session, const char *text, size_t len, struct err *err)
+{
+	struct cell *cell = session->running;
+	struct json *body;
+
+	if (!cell || !cell->asking)
+		return err_set(err, ERR_NOT_FOUND, "no prompt waits for input");
+	if (session->engine->ops->input(session->engine, text, len, err) != 0)
+		return -1;
+	cell->asking = false;
+	body = json_new_object();
+	if (!text)
+		json_set(body, "eof", json_new_bool(true));
+	else if (!cell->asking_password)
+		json_set(body, "text", json_new_string(text, len));
+	record_body(session->record, EVENT_INPUT, cell->id, body);
+	return 0;
+}
+
 /* --- restart and stop ---------------------------------------------------------------------------- */
+
+static bool has_interpreter(const struct session *session)
+{
+	return session->state == SESSION_IDLE || session->state == SESSION_RUNNING ||
+	       session->state == SESSION_ASKING;
+}
 
 void session_restart(struct session *session)
 {
 	session_cancel_queue(session, "restart");
 	session->kill_reason = "restart";
-	if (session->state == SESSION_IDLE || session->state == SESSION_RUNNING) {
+	if (has_interpreter(session)) {
 		session->engine->ops->kill(session->engine);
 	} else if (session->state == SESSION_BROKEN) {
 		session->restart_reason = "restart";
@@ -293,6 +336,7 @@ static void session_close(struct session *session)
 	struct json *body = json_new_object();
 
 	uv_timer_stop(session->cell_timer);
+	session_refuse_asks(session, "the session is stopping");
 	session_release_engine(session);
 	if (session->running) /* its interpreter never came up again */
 		session_finish(session, session->running, "died", session->stop_reason, "gone", 0);
@@ -314,7 +358,7 @@ static void session_close(struct session *session)
 void session_stop(struct session *session, const char *reason)
 {
 	bool first = session->state != SESSION_STOPPING;
-	bool alive = session->state == SESSION_IDLE || session->state == SESSION_RUNNING;
+	bool alive = has_interpreter(session);
 
 	if (first) {
 		session->stop_reason = reason;

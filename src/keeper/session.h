@@ -153,6 +153,12 @@ void session_answered(struct session *session, uint32_t number, const struct jso
 void session_refuse_asks(struct session *session, const char *why);
 void ask_timer_fired(uv_timer_t *timer); /* data is the session */
 
+/* Answers the open prompt (text NULL: end of file). ERR_NOT_FOUND when none waits. */
+int session_input(struct session *session, const char *text, size_t len, struct err *err);
+
+/* Appends the line that greets a client. */
+void session_hello(const struct session *session, struct buf *out);
+
 /* ops.c: answers one line of a client. */
 void session_line(struct session *session, struct client *client, const char *line, size_t len);
 
