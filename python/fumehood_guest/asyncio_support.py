@@ -101,6 +101,15 @@ class Loops:
             self.interrupts.on_wait = None
             self.task = None
 
+    def run_nested(self, main):
+        """Runs a cell for a cell. The shared context is entered already, so this one gets a copy of
+        it; inside a running loop it gets a loop of its own."""
+        loop = self.ready()
+        asyncio = sys.modules["asyncio"]
+        if asyncio.events._get_running_loop() is not None:
+            return asyncio.run(main())
+        return loop.run_until_complete(loop.create_task(main()))
+
     def _make_task(self, loop, main):
         if sys.version_info >= (3, 11):
             try:

@@ -145,11 +145,12 @@ def shown(value):
 
 
 def show_result(value, count):
-    """The value of a cell's last expression."""
+    """The value of a cell's last expression. Returns its data."""
     data, metadata = shown(value)
     if data:
         wire.emit_json(_guest.RESULT,
                        {"data": data, "metadata": metadata, "execution_count": count})
+    return data
 
 
 def publish(data, metadata=None, display_id=None, update=False):

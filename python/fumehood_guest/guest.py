@@ -1,6 +1,6 @@
 """The guest: takes orders from the keeper, runs cells, says how they ended.
 
-One loop, one order at a time (GUEST_RUN). Between two orders it waits in the kernel, or inside the
+One loop, one order at a time (GUEST_RUN, GUEST_ASK). Between two orders it waits in the kernel, or inside the
 session's event loop while tasks are alive there. At end of file on the control socket it ends at
 once: no atexit, no flush; a guest without a keeper has nobody to write for.
 """
@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 
-from fumehood_guest import (_guest, asyncio_support, display, imports, matplotlib_backend,
+from fumehood_guest import (_guest, asyncio_support, display, imports, matplotlib_backend, sources,
                             traceback_text, wire)
 from fumehood_guest.interrupt import Interrupts
 from fumehood_guest.shell import CompileError, Shell
@@ -51,6 +51,9 @@ class Guest:
         imports.when_imported("getpass", _replace_getpass)
         imports.when_imported("asyncio.runners", self._asyncio_imported)
         matplotlib_backend.install()
+        sources.install()
+        if self.shell.ipython is not None:
+            self.shell.ipython.settle_in()
 
     def _asyncio_imported(self, runners):
         asyncio_support.patch_run(runners, self.loops)
@@ -91,6 +94,8 @@ class Guest:
                 kind, flags, cell, body, _ = order
                 if kind == _guest.RUN:
                     self.run(cell, flags, body)
+                elif kind == _guest.ASK:
+                    self.ask(cell, body)
         except OSError:
             _exit(1)  # the session's code has closed or replaced the control socket
 
@@ -118,6 +123,14 @@ class Guest:
         except Exception:  # the program has broken something that the engine stands on
             wire.done(cell, status, self.shell.count)
 
+    def ask(self, number, body):
+        """Answers a question about the variables (asking.py)."""
+        from fumehood_guest import asking
+        try:
+            asking.answer(self, number, body)
+        except Exception:  # the program has broken something that the engine stands on
+            wire.emit(_guest.ANSWER, b"{}", cell=number)
+
     def attempt(self, cell, flags, body):
         """Runs the cell and reports its error. Returns its status."""
         code = body.decode("utf-8", "replace")
@@ -134,7 +147,7 @@ class Guest:
         asyncio_support.shared.run(_set_cell, cell)
         failure, compiling = None, False
         try:
-            self.interrupts.begin()
+            self.interrupts.begin(cell)
             self.shell.run(code)
         except CompileError as error:
             failure, compiling = error.error, True
@@ -149,7 +162,10 @@ class Guest:
 
     def report_error(self, error, compiling):
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
-        wire.emit_json(_guest.ERROR, traceback_text.describe(error, compiling))
+        bridge = self.shell.ipython
+        body = bridge.describe(error) if bridge is not None else None
+        if body is not False:
+            wire.emit_json(_guest.ERROR, body or traceback_text.describe(error, compiling))
         if isinstance(error, KeyboardInterrupt) and self.interrupts.meant():
             return "interrupted"
         return "error"

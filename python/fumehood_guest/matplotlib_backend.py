@@ -9,7 +9,7 @@ __builtins__ = dict(__builtins__)
 import io
 import sys
 
-from fumehood_guest import display, imports
+from fumehood_guest import display, fonts, imports
 
 _shown = []  # figures displayed as a value in this cell; the end of the cell closes them silently
 
@@ -21,7 +21,10 @@ def png_of(figure):
 
 
 def show_figure(figure):
-    display.publish({"image/png": png_of(figure), "text/plain": repr(figure)})
+    """In the form that the session has chosen (`%config InlineBackend.figure_format`), else as a
+    PNG."""
+    data, metadata = display.shown(figure)
+    display.publish(dict({"text/plain": repr(figure)}, **data), metadata)
 
 
 def _show(manager):
@@ -39,12 +42,18 @@ def _managers():
 
 def figure_as_value(value):
     """For display.special: a figure that is a cell's value or an argument of display()."""
-    module = sys.modules.get("matplotlib.figure")
-    figure = getattr(module, "Figure", None)
-    if figure is None or not isinstance(value, figure):
+    if not note_shown(value):
         return None
-    _shown.append(value)
     return {"image/png": png_of(value)}
+
+
+def note_shown(value):
+    """True for a figure, which is then not shown again at the end of the cell."""
+    figure = getattr(sys.modules.get("matplotlib.figure"), "Figure", None)
+    if figure is None or not isinstance(value, figure):
+        return False
+    _shown.append(value)
+    return True
 
 
 def in_use():
@@ -78,5 +87,6 @@ def _patch(backend_bases):
 def install():
     """Before the session's code imports matplotlib, or after the zygote has."""
     imports.when_imported("matplotlib.backend_bases", _patch)
+    fonts.install()
     if figure_as_value not in display.special:
         display.special.append(figure_as_value)

@@ -19,10 +19,17 @@ def environment(workspace):
         "TMPDIR": "/tmp",
         "MPLCONFIGDIR": "/tmp/matplotlib",
         "MPLBACKEND": "Agg",
+        # As in Jupyter; its other choice puts the whole of plotly.js into each notebook.
+        "PLOTLY_RENDERER": "plotly_mimetype",
         # One thread each: a restored copy of a process with a native thread pool may hang.
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
+        # Without a network pip should say so at once.
+        "PIP_RETRIES": "1",
+        "PIP_NO_INPUT": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_ROOT_USER_ACTION": "ignore",
     }
 
 

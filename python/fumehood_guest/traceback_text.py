@@ -1,13 +1,14 @@
 """The traceback of a cell: CPython's own text, without the engine's frames.
 
 What is left out: everything before the first frame of a cell (the engine, the event loop that ran
-it) and the engine's frames anywhere. Library frames below the cell's stay; the text for a model
-leaves them out later (src/digest). A program can make its exceptions as hostile as it likes: each
-step has a fallback, down to the bare name.
+it), the engine's frames anywhere, and IPython's (a magic's way to the code that it runs). Library
+frames below the cell's stay; the text for a model leaves them out later (src/digest). A program can
+make its exceptions as hostile as it likes: each step has a fallback, down to the bare name.
 """
 __builtins__ = dict(__builtins__)
 
 import os
+import sys
 import traceback
 
 FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -34,12 +35,21 @@ def value_of(error):
         return NO_TEXT
 
 
+def folders():
+    """Whose frames are nobody's business."""
+    package = sys.modules.get("IPython")
+    try:
+        return FOLDER, os.path.dirname(package.__file__) + os.sep
+    except (AttributeError, TypeError):
+        return (FOLDER,)
+
+
 def _prune(summary, seen, leading):
     """Removes the engine's frames here and in every exception this one leads to."""
     if summary is None or id(summary) in seen:
         return
     seen.add(id(summary))
-    frames = [frame for frame in summary.stack if not frame.filename.startswith(FOLDER)]
+    frames = [frame for frame in summary.stack if not frame.filename.startswith(folders())]
     if leading:
         first = next((i for i, frame in enumerate(frames) if frame.filename.startswith(CELL)), None)
         if first is not None:
@@ -63,12 +73,20 @@ def text_of(error, compiling=False):
         pass
     try:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-                  if not frame.filename.startswith(FOLDER)]
+                  if not frame.filename.startswith(folders())]
         body = "".join(traceback.format_list(frames))
     except Exception:
         body = ""
     head = "Traceback (most recent call last):\n" if body else ""
     return "%s%s%s: %s\n" % (head, body, name_of(error), value_of(error))
+
+
+def last_lines(error):
+    """The error without its way."""
+    try:
+        return "".join(traceback.format_exception_only(type(error), error)).rstrip("\n").split("\n")
+    except Exception:
+        return ["%s: %s" % (name_of(error), value_of(error))]
 
 
 def describe(error, compiling=False):

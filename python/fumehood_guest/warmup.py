@@ -9,7 +9,7 @@ import gc
 import io
 import sys
 
-from fumehood_guest import asyncio_support, display, traceback_text, wire
+from fumehood_guest import asking, asyncio_support, display, traceback_text, wire
 
 CELLS = (
     ("", "1/0"),
@@ -22,6 +22,16 @@ CELLS = (
                           "plt.plot([1, 2])\nplt.title('x')\n"
                           "figure.savefig(io.BytesIO(), format='png', bbox_inches='tight')\n"
                           "plt.close('all')"),
+)
+# Behind the last cell: `frame` is there if pandas is.
+QUESTIONS = (
+    {"op": "complete", "code": "x."},
+    {"op": "complete", "code": "x["},
+    {"op": "complete", "code": "frame.sh"},
+    {"op": "complete", "code": "import "},
+    {"op": "inspect", "code": "print("},
+    {"op": "inspect", "code": "frame"},
+    {"op": "variables"},
 )
 
 
@@ -40,6 +50,8 @@ def run(guest):
             except BaseException as error:
                 wire.to_json(traceback_text.describe(error))
         asyncio_support.shared.run(display.formatter[0], shell)
+        for question in QUESTIONS:
+            asking.ask(shell, question)
     finally:
         sys.stdout, sys.stderr = streams
         reset(guest, names)
@@ -55,9 +67,11 @@ def reset(guest, names):
     del shell.inputs[1:]
     shell.outputs.clear()
     shell.count = 0
+    shell.last_input = ""
     shell.renew_namespace()
     if shell.ipython is not None:
         del shell.ipython.ip.history_manager.input_hist_raw[1:]
+        shell.ipython.ip.history_manager.output_hist_reprs.clear()
     fonts = getattr(sys.modules.get("matplotlib.font_manager"), "_get_font", None)
     if hasattr(fonts, "cache_clear"):
         fonts.cache_clear()  # matplotlib does so in each child: open files must not be shared

@@ -47,6 +47,11 @@ enum { JSON_TREE_BYTES_MAX = 512 << 20 };
 struct json *json_parse(const char *bytes, size_t len, const struct json_limits *limits,
 			struct err *err);
 
+/* As json_parse, for a part of a longer text: on failure the text of *err is the reason alone, and
+ * *fault the byte position in `bytes`. */
+struct json *json_parse_part(const char *bytes, size_t len, const struct json_limits *limits,
+			     size_t *fault, struct err *err);
+
 void json_free(struct json *json);                /* NULL is fine; drops one reference */
 struct json *json_keep(struct json *json);        /* one more reference; returns its argument */
 void json_cleanup(struct json **json);

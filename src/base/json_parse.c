@@ -413,14 +413,15 @@ static bool parse_value(struct parser *parser, struct json **value)
 	return parse_word(parser, value);
 }
 
-struct json *json_parse(const char *bytes, size_t len, const struct json_limits *limits,
-			struct err *err)
+struct json *json_parse_part(const char *bytes, size_t len, const struct json_limits *limits,
+			     size_t *fault, struct err *err)
 {
 	struct parser parser = {.text = bytes, .len = len, .limits = limits};
 	cleanup_json struct json *value = NULL;
 	bool good;
 
 	assert(limits->depth_max <= DEPTH_CEILING);
+	*fault = 0;
 	if (len > limits->bytes_max || len >= INT_MAX / 2) {
 		err_set(err, ERR_LIMIT, "JSON text of %zu bytes is too long (at most %zu)", len,
 			limits->bytes_max);
@@ -435,9 +436,26 @@ struct json *json_parse(const char *bytes, size_t len, const struct json_limits 
 	buf_release(&parser.scratch);
 	buf_release(&parser.keys);
 	if (!good) {
-		err_set(err, parser.code, "bad JSON at byte %zu: %s", parser.fault_at,
-			parser.reason);
+		*fault = parser.fault_at;
+		err_set(err, parser.code, "%s", parser.reason);
 		return NULL;
 	}
 	return mem_take(value);
+}
+
+struct json *json_parse(const char *bytes, size_t len, const struct json_limits *limits,
+			struct err *err)
+{
+	struct err why = ERR_INIT;
+	size_t fault = 0;
+	struct json *value = json_parse_part(bytes, len, limits, &fault, &why);
+
+	/* A text of wrong length has no position. */
+	if (!value && why.code != ERR_OK) {
+		if (len <= limits->bytes_max && len < INT_MAX / 2)
+			err_wrap(&why, "bad JSON at byte %zu", fault);
+		if (err)
+			*err = why;
+	}
+	return value;
 }

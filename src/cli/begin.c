@@ -181,6 +181,7 @@ static int open_existing(struct begin *begin, const struct begin_options *option
 		return -1;
 	fh_open_params_init(&params);
 	params.cancel_fd = cancel_fd;
+	params.running_only = options->running_only;
 	begin->session = fh_open(entry.config.id, &params, &error);
 	begin->created = false;
 	return begin->session ? 1 : say_take(err, &error);
@@ -200,6 +201,8 @@ int begin_session(struct begin *begin, const struct begin_options *options, cons
 	opened = open_existing(begin, options, cancel_fd, err);
 	if (opened)
 		return opened > 0 ? 0 : -1;
+	if (options->running_only)
+		return err_set(err, ERR_NOT_FOUND, "there is no session %s", options->session);
 	if (start_new(begin, options, workspace, notebook_metadata, cancel_fd, &why) == 0)
 		return 0;
 	/* Someone else made a session of this name just now: use that one. */

@@ -19,6 +19,7 @@ struct begin_options {
 	const char *tier;
 	double timeout_s; /* 0: not given */
 	bool keep;
+	bool running_only;     /* set by the verb: the session must be running already */
 	bool timeout_is_limit; /* set by the verb: no cell of a new session may run longer */
 };
 

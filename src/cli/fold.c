@@ -15,11 +15,6 @@
 /* Of one event: what a notebook or a text can use of it is in memory at once anyway. */
 #define INLINE_BYTES_MAX ((uint64_t)256 << 20)
 
-static void cursor_cleanup(struct cursor **cursor)
-{
-	cursor_free(*cursor);
-}
-
 static void notebook_cleanup(struct notebook **notebook)
 {
 	notebook_free(*notebook);
@@ -30,23 +25,33 @@ static void digest_cleanup(struct digest **digest)
 	digest_free(*digest);
 }
 
-/* The next event with its values inline: 1, 0 at the end, -1. */
-static int next_event(int dirfd, struct cursor *cursor, struct event *event, uint64_t *damaged,
-		      struct err *err)
+int fold_open(struct fold_reader *reader, int dirfd, struct err *err)
+{
+	*reader = (struct fold_reader){.dirfd = dirfd, .cursor = cursor_open(dirfd, 0, err)};
+	return reader->cursor ? 0 : -1;
+}
+
+void fold_close(struct fold_reader *reader)
+{
+	cursor_free(reader->cursor);
+	reader->cursor = NULL;
+}
+
+int fold_next(struct fold_reader *reader, struct event *event, struct err *err)
 {
 	bool inlined;
 
 	for (;;) {
-		switch (cursor_next(cursor, event, err)) {
+		switch (cursor_next(reader->cursor, event, err)) {
 		case CURSOR_EVENT:
-			return event_inline(dirfd, event, INLINE_BYTES_MAX, &inlined, err) == 0
+			return event_inline(reader->dirfd, event, INLINE_BYTES_MAX, &inlined,
+					    err) == 0
 				       ? 1
 				       : -1;
 		case CURSOR_END:
 			return 0;
 		case CURSOR_DAMAGED:
-			if (damaged)
-				(*damaged)++;
+			reader->damaged++;
 			break;
 		case CURSOR_ERROR:
 			return -1;
@@ -56,15 +61,15 @@ static int next_event(int dirfd, struct cursor *cursor, struct event *event, uin
 
 int fold_notebook(int dirfd, uint64_t until, struct buf *out, uint64_t *damaged, struct err *err)
 {
-	__attribute__((cleanup(cursor_cleanup))) struct cursor *cursor = cursor_open(dirfd, 0, err);
 	__attribute__((cleanup(notebook_cleanup))) struct notebook *notebook = NULL;
+	cleanup_fold struct fold_reader reader = FOLD_READER_INIT;
 
-	if (!cursor)
+	if (fold_open(&reader, dirfd, err) != 0)
 		return -1;
 	notebook = notebook_new();
 	for (;;) {
 		cleanup_event struct event event = EVENT_INIT;
-		int got = next_event(dirfd, cursor, &event, damaged, err);
+		int got = fold_next(&reader, &event, err);
 
 		if (got < 0)
 			return -1;
@@ -73,20 +78,22 @@ int fold_notebook(int dirfd, uint64_t until, struct buf *out, uint64_t *damaged,
 		notebook_apply(notebook, &event);
 	}
 	notebook_write(notebook, out);
+	if (damaged)
+		*damaged = reader.damaged;
 	return 0;
 }
 
 /* The id of the last cell that was started, owned by the caller; NULL when there is none. */
 static char *last_cell(int dirfd, struct err *err)
 {
-	__attribute__((cleanup(cursor_cleanup))) struct cursor *cursor = cursor_open(dirfd, 0, err);
+	cleanup_fold struct fold_reader reader = FOLD_READER_INIT;
 	cleanup_free char *last = NULL;
 
-	if (!cursor)
+	if (fold_open(&reader, dirfd, err) != 0)
 		return NULL;
 	for (;;) {
 		cleanup_event struct event event = EVENT_INIT;
-		enum cursor_step step = cursor_next(cursor, &event, err);
+		enum cursor_step step = cursor_next(reader.cursor, &event, err);
 
 		if (step == CURSOR_ERROR)
 			return NULL;
@@ -106,7 +113,7 @@ int fold_text(int dirfd, const char *cell, size_t max_chars, const char *whole, 
 	      struct err *err)
 {
 	struct digest_params params = {.total_chars_max = max_chars, .whole = whole};
-	__attribute__((cleanup(cursor_cleanup))) struct cursor *cursor = NULL;
+	cleanup_fold struct fold_reader reader = FOLD_READER_INIT;
 	__attribute__((cleanup(digest_cleanup))) struct digest *digest = NULL;
 	cleanup_free char *last = cell ? NULL : last_cell(dirfd, err);
 	bool found = false;
@@ -114,13 +121,12 @@ int fold_text(int dirfd, const char *cell, size_t max_chars, const char *whole, 
 	if (!cell && !last)
 		return -1;
 	cell = cell ? cell : last;
-	cursor = cursor_open(dirfd, 0, err);
-	if (!cursor)
+	if (fold_open(&reader, dirfd, err) != 0)
 		return -1;
 	digest = digest_new(&params);
 	for (;;) {
 		cleanup_event struct event event = EVENT_INIT;
-		int got = next_event(dirfd, cursor, &event, NULL, err);
+		int got = fold_next(&reader, &event, err);
 
 		if (got < 0)
 			return -1;

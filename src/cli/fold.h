@@ -10,6 +10,29 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "journal/event.h"
+
+struct cursor;
+
+/* The events of a stored journal, one after the other, with their values inline. */
+struct fold_reader {
+	int dirfd;             /* borrowed */
+	struct cursor *cursor; /* owned */
+	uint64_t damaged;      /* lines that are no events and were passed over */
+};
+
+#define FOLD_READER_INIT \
+	{ \
+		.dirfd = -1, .cursor = NULL, .damaged = 0 \
+	}
+
+/* From the first event. ERR_NOT_FOUND when there is no journal in `dirfd`. */
+int fold_open(struct fold_reader *reader, int dirfd, struct err *err);
+void fold_close(struct fold_reader *reader);
+#define cleanup_fold __attribute__((cleanup(fold_close)))
+
+/* The next event into *event (EVENT_INIT before; the caller releases it): 1, 0 at the end, -1. */
+int fold_next(struct fold_reader *reader, struct event *event, struct err *err);
 
 /* Appends the notebook of the journal in `dirfd` up to event `until` (UINT64_MAX: all). *damaged
  * (may be NULL) counts lines that are no events. ERR_NOT_FOUND when there is no journal. */

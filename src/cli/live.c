@@ -47,8 +47,17 @@ void live_init(struct live *live, struct fh_session *session, enum live_mode mod
 	fh_set_timeout(session, CALL_TIMEOUT_MS);
 }
 
+static void last_release(struct live_last *last)
+{
+	free(last->cell);
+	free(last->ename);
+	free(last->evalue);
+	*last = (struct live_last){.cell = NULL};
+}
+
 void live_release(struct live *live)
 {
+	last_release(&live->last);
 	show_release(&live->show);
 	input_release(&live->input);
 }
@@ -66,14 +75,24 @@ static int call(struct live *live, const struct json *request, char **reply, str
 	return say_take(err, &error);
 }
 
-/* Calls; an id that an earlier run of the same notebook in this session has taken is left to the
- * keeper. */
+/* Calls. An id that an earlier run of the same notebook in this session has taken gets a number, so
+ * that whoever looks for the runs of a cell later finds them. */
 static int call_with_id(struct live *live, struct json *request, char **reply, struct err *err)
 {
+	enum { TRIES_MAX = 1000, ID_BYTES_MAX = 64, NUMBER_BYTES = 5 };
+	cleanup_free char *id = mem_string(json_get_string(request, "id"));
 	struct err why = ERR_INIT;
 
-	if (call(live, request, reply, &why) == 0)
-		return 0;
+	for (int number = 2; number <= TRIES_MAX; number++) {
+		cleanup_free char *next = NULL;
+
+		if (call(live, request, reply, &why) == 0)
+			return 0;
+		if (why.code != ERR_DUPLICATE || !id)
+			break;
+		next = mem_format("%.*s-%d", ID_BYTES_MAX - NUMBER_BYTES, id, number);
+		json_set_string(request, "id", next);
+	}
 	if (why.code == ERR_DUPLICATE && json_remove(request, "id"))
 		return call(live, request, reply, err);
 	*err = why;
@@ -125,6 +144,7 @@ static int send_run(struct live *live, const struct live_cell *cell, struct runn
 		return err_set(err, ERR_CORRUPT, "the keeper's reply names no cell");
 	running->id = mem_string(json_get_string(answer, "cell"));
 	show_add_cell(&live->show, running->id);
+	live->last.cell = mem_string(running->id);
 	return 0;
 }
 
@@ -174,37 +194,67 @@ static void ask(struct live *live, const struct event *event)
 	input_ask(&live->input, json_get_bool(event->body, "password", false));
 }
 
+/* The cell has ended. */
+static int take_finished(struct live *live, struct running *running, const struct event *event,
+			 struct err *err)
+{
+	const char *state = json_get_string(event->body, "state");
+
+	running->finished = true;
+	running->end = end_from_status(json_get_string(event->body, "status"));
+	live->last.finished_us = event->t_us;
+	live->last.kept = state && strcmp(state, "kept") == 0;
+	live->last.execution_count = json_get_int(event->body, "execution_count", 0);
+	return live->mode == LIVE_TEXT ? print_text(live, event, err) : 0;
+}
+
+static void take_error(struct live *live, const struct event *event)
+{
+	const char *name = json_get_string(event->body, "ename");
+	const char *value = json_get_string(event->body, "evalue");
+
+	free(live->last.ename);
+	free(live->last.evalue);
+	live->last.ename = mem_string(name ? name : "error");
+	live->last.evalue = mem_string(value ? value : "");
+}
+
+/* Takes an event of the cell that runs. */
+static int take_ours(struct live *live, struct running *running, const struct event *event,
+		     struct err *err)
+{
+	if (event->type == EVENT_STARTED)
+		live->last.started_us = event->t_us;
+	if (event->type == EVENT_ERROR)
+		take_error(live, event);
+	if (event->type == EVENT_INPUT_REQUEST)
+		ask(live, event);
+	if (event->type == EVENT_INPUT || event->type == EVENT_FINISHED)
+		input_done(&live->input);
+	return event->type == EVENT_FINISHED ? take_finished(live, running, event, err) : 0;
+}
+
 /* Takes one line of the journal. */
 static int take_event(struct live *live, struct running *running, const char *line, size_t len,
 		      struct err *err)
 {
 	cleanup_event struct event event = EVENT_INIT;
-	bool ours;
 
-	if (event_parse(line, len, &event, err) != 0)
+	if (event_parse_inlined(line, len, &event, err) != 0)
 		return err_wrap(err, "the keeper sent a bad event");
-	ours = event.cell && strcmp(event.cell, running->id) == 0;
 	if (live->mode == LIVE_JSON) {
 		buf_append(&live->show.out.out, line, len);
 		buf_append_char(&live->show.out.out, '\n');
 	} else if (live->mode == LIVE_SHOW) {
+		if (live->progress)
+			progress_erase(live->progress);
 		show_event(&live->show, &event);
 	}
 	if (event.type == EVENT_STOPPED)
 		return err_set(err, ERR_GONE, "the session was stopped");
-	if (!ours)
+	if (!event.cell || strcmp(event.cell, running->id) != 0)
 		return 0;
-	if (event.type == EVENT_INPUT_REQUEST)
-		ask(live, &event);
-	if (event.type == EVENT_INPUT || event.type == EVENT_FINISHED)
-		input_done(&live->input);
-	if (event.type == EVENT_FINISHED) {
-		running->finished = true;
-		running->end = end_from_status(json_get_string(event.body, "status"));
-		if (live->mode == LIVE_TEXT)
-			return print_text(live, &event, err);
-	}
-	return 0;
+	return take_ours(live, running, &event, err);
 }
 
 /* Takes all events that are there. */
@@ -297,7 +347,9 @@ static int wait_more(struct live *live, struct running *running, struct err *err
 		{.fd = input_wants(&live->input) ? live->input.fd : -1, .events = POLLIN},
 	};
 
-	if (poll(fds, 3, -1) < 0)
+	if (live->progress)
+		progress_draw(live->progress);
+	if (poll(fds, 3, live->progress && live->progress->to ? PROGRESS_TICK_MS : -1) < 0)
 		return errno == EINTR ? 0 : err_sys(err, "poll");
 	if (fds[2].revents) {
 		input_read(&live->input);
@@ -313,6 +365,7 @@ enum live_end live_run(struct live *live, const struct live_cell *cell, int *sig
 	__attribute__((cleanup(running_release))) struct running running = {.id = NULL};
 
 	live->interrupted_us = 0;
+	last_release(&live->last);
 	if (send_run(live, cell, &running, err) != 0)
 		return LIVE_FAULT;
 	for (;;) {

@@ -9,12 +9,22 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/input.h"
+#include "cli/progress.h"
 #include "cli/show.h"
 
 enum live_mode {
 	LIVE_SHOW, /* for people */
 	LIVE_JSON, /* each event one line on stdout */
 	LIVE_TEXT, /* each cell's text for a model on stdout, at its end */
+};
+
+/* What became of the cell that was run last. Strings are owned; NULL: there is none. */
+struct live_last {
+	char *cell;          /* its id in the session */
+	char *ename, *evalue; /* of its last exception */
+	bool kept;           /* the variables are still there */
+	int64_t execution_count;
+	int64_t started_us, finished_us; /* wall clock; 0: it did not get so far */
 };
 
 struct live {
@@ -27,10 +37,13 @@ struct live {
 	struct input input;
 	int64_t interrupted_us; /* when Ctrl-C was pressed last, monotonic; 0: never */
 	bool texts;             /* a text was printed before: the next begins with a blank line */
+	struct live_last last;
+	struct progress *progress; /* borrowed; NULL: none is shown */
 };
 
 struct live_cell {
-	const char *id; /* NULL: made by the keeper */
+	/* NULL: made by the keeper. One that is taken gets "-2", "-3" ... behind it. */
+	const char *id;
 	const char *code;
 	size_t code_len;
 	const struct json *metadata; /* object or NULL */
@@ -53,7 +66,7 @@ void live_init(struct live *live, struct fh_session *session, enum live_mode mod
 	       const char *directory, bool errors_only);
 void live_release(struct live *live);
 
-/* Runs one cell. *signal is set to the signal behind LIVE_STOPPED (SIGINT, SIGTERM, SIGHUP). */
+/* Runs one cell and fills live->last. *signal is set to the signal behind LIVE_STOPPED (SIGINT, SIGTERM, SIGHUP). */
 enum live_end live_run(struct live *live, const struct live_cell *cell, int *signal,
 		       struct err *err);
 

@@ -12,10 +12,24 @@
 
 #include "base/mem.h"
 
-enum { OPTIONS_MAX = 32 };
+enum { OPTIONS_MAX = 64 };
+
+static bool gathers(const struct option *option)
+{
+	return option->kind == OPTION_LIST || option->kind == OPTION_PAIRS;
+}
 
 void options_release(struct options *options)
 {
+	for (size_t i = 0; i < options->count; i++) {
+		struct option_list *list = options->table[i].value;
+
+		if (!gathers(&options->table[i]))
+			continue;
+		free(list->items);
+		*list = (struct option_list){.items = NULL};
+	}
+	options->count = 0;
 	free(options->words);
 	options->words = NULL;
 	options->word_count = 0;
@@ -72,6 +86,12 @@ int options_size(const char *text, uint64_t *bytes)
 	return 0;
 }
 
+static void gather(struct option_list *list, const char *value)
+{
+	list->items = mem_resize(list->items, list->count + 1, sizeof(*list->items));
+	list->items[list->count++] = value;
+}
+
 /* Puts the value where it goes. `shown` is the option as the user wrote it. */
 static int store_value(const struct option *option, const char *shown, const char *value,
 		       struct err *err)
@@ -105,6 +125,10 @@ static int store_value(const struct option *option, const char *shown, const cha
 				       "%s takes a size, such as 500M or 2G, not %s", shown, value);
 		*(uint64_t *)option->value = number;
 		return 0;
+	case OPTION_LIST:
+	case OPTION_PAIRS:
+		gather(option->value, value);
+		return 0;
 	}
 	return -1;
 }
@@ -122,7 +146,7 @@ static int take(struct reading *reading, size_t index, const char *shown, const 
 {
 	const struct option *option = &reading->options->table[index];
 
-	if (reading->seen[index])
+	if (reading->seen[index] && !gathers(option))
 		return err_set(err, ERR_USAGE, "%s is given twice", shown);
 	reading->seen[index] = true;
 	if (option->kind == OPTION_FLAG && value)
@@ -132,7 +156,22 @@ static int take(struct reading *reading, size_t index, const char *shown, const 
 			return err_set(err, ERR_USAGE, "%s needs a value", shown);
 		value = reading->argv[++reading->at];
 	}
+	if (option->kind == OPTION_PAIRS) {
+		if (reading->at + 1 >= reading->argc)
+			return err_set(err, ERR_USAGE, "%s needs a name and a value", shown);
+		gather(option->value, value);
+		value = reading->argv[++reading->at];
+	}
 	return store_value(option, shown, value, err);
+}
+
+/* Whether the option's name is this one; '_' stands for '-'. */
+static bool is_named(const char *name, const char *given, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (name[i] == '\0' || name[i] != (given[i] == '_' ? '-' : given[i]))
+			return false;
+	return name[len] == '\0';
 }
 
 static int read_long(struct reading *reading, const char *arg, struct err *err)
@@ -142,9 +181,7 @@ static int read_long(struct reading *reading, const char *arg, struct err *err)
 	cleanup_free char *shown = mem_copy(arg, len);
 
 	for (size_t i = 0; i < reading->options->count; i++) {
-		const char *name = reading->options->table[i].name;
-
-		if (strlen(name) == len - 2 && memcmp(name, arg + 2, len - 2) == 0)
+		if (is_named(reading->options->table[i].name, arg + 2, len - 2))
 			return take(reading, i, shown, equals ? equals + 1 : NULL, err);
 	}
 	return err_set(err, ERR_USAGE, "there is no option %s", shown);

@@ -2,7 +2,8 @@
  * Command line options from a table.
  *
  * `--name VALUE`, `--name=VALUE`, `-x VALUE`, `-xVALUE`; flags take no value; options and other
- * words may be mixed; `--` ends the options; `-` alone is a word. An option may be given once.
+ * words may be mixed; `--` ends the options; `-` alone is a word. An option may be given once,
+ * unless it gathers a list. In a long name '_' is as good as '-'.
  * Values are bytes: paths and names are never decoded.
  */
 #ifndef FH_CLI_OPTIONS_H
@@ -20,6 +21,14 @@ enum option_kind {
 	OPTION_SECONDS, /* double > 0: "30", "0.5", "500ms", "2m", "1h", "3d" */
 	OPTION_COUNT,   /* uint64_t: "10" */
 	OPTION_SIZE,    /* uint64_t bytes: "512", "64K", "10M", "2G", "1T" (powers of 1,024) */
+	OPTION_LIST,    /* struct option_list: may be given again */
+	OPTION_PAIRS,   /* struct option_list: takes two values, may be given again */
+};
+
+/* Values in the order in which they were given; pairs stand one behind the other. */
+struct option_list {
+	const char **items; /* borrowed from argv; the array goes with options_release() */
+	size_t count;
 };
 
 struct option {

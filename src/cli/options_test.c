@@ -127,6 +127,39 @@ static void test_wrong(void **state)
 	expect_wrong("--size", "1.5G", "takes a size");
 }
 
+static void test_lists(void **state)
+{
+	struct option_list list = {.items = NULL}, pairs = {.items = NULL};
+	const struct option table[] = {
+		{"long-list", 'l', OPTION_LIST, &list},
+		{"pairs", 'p', OPTION_PAIRS, &pairs},
+	};
+	const char *const words[] = {"verb",   "-p", "a", "-1",     "--long_list=x", "-ly",
+				     "--pairs", "b", "",  "--pairs=c", "d"};
+	const char *const half[] = {"verb", "-p", "a"};
+	cleanup_options struct options options = {.words = NULL}, bad = {.words = NULL};
+	char *argv[11];
+	struct err err = ERR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < 11; i++)
+		argv[i] = (char *)(uintptr_t)words[i];
+	assert_int_equal(options_read(&options, table, 2, 11, argv, &err), 0);
+	assert_int_equal(list.count, 2);
+	assert_string_equal(list.items[0], "x");
+	assert_string_equal(list.items[1], "y");
+	assert_int_equal(pairs.count, 6);
+	assert_string_equal(pairs.items[1], "-1");
+	assert_string_equal(pairs.items[3], "");
+	assert_string_equal(pairs.items[4], "c");
+	options_release(&options);
+	assert_null(list.items);
+	for (size_t i = 0; i < 3; i++)
+		argv[i] = (char *)(uintptr_t)half[i];
+	assert_int_equal(options_read(&bad, table, 2, 3, argv, &err), -1);
+	assert_non_null(strstr(err.text, "name and a value"));
+}
+
 static void test_seconds(void **state)
 {
 	static const struct {
@@ -173,6 +206,7 @@ int main(void)
 		cmocka_unit_test(test_values_that_look_like_options),
 		cmocka_unit_test(test_help),
 		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_seconds),
 		cmocka_unit_test(test_sizes),
 	};

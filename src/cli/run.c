@@ -9,8 +9,10 @@
 #include "base/mem.h"
 #include "cli/begin.h"
 #include "cli/command.h"
+#include "cli/deadline.h"
 #include "cli/fold.h"
 #include "cli/live.h"
+#include "cli/notebook_run.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/say.h"
@@ -20,84 +22,30 @@
 
 struct run {
 	struct begin_options begin_options;
+	struct notebook_options notebook_options;
 	const char *code;
 	const char *output_path;
+	double startup_timeout_s; /* 0: none */
 	bool json;
 	bool text;
-	bool allow_errors;
 	bool quiet;
 	uint64_t max_chars;
 	struct source source;
 	struct output output;
 	struct begin begin;
 	struct live live;
+	struct notebook_run notebook;
 	int signal;  /* that ended it; 0: none */
 	bool failed; /* a cell did, and that was not allowed */
 };
 
-/* Progress of a notebook whose output is not shown. */
-static void show_progress(struct run *run, size_t done, size_t count)
+static int run_notebook(struct run *run, struct err *err)
 {
-	struct terminal *to = &run->live.show.err;
-	cleanup_free char *line = done < count
-					  ? mem_format("\r\033[Kcell %zu of %zu", done + 1, count)
-					  : mem_string("\r\033[K");
+	int outcome = notebook_run_cells(&run->notebook, &run->live, err);
 
-	if (!run->live.show.errors_only || !to->colour)
-		return;
-	terminal_own(to, line, false);
-	(void)terminal_flush(to, NULL);
-	to->line_start = true;
-}
-
-/* Whether the rest of a notebook is run after this end of a cell. */
-static bool goes_on(const struct run *run, const struct document_cell *cell, enum live_end end)
-{
-	if (end == LIVE_OK)
-		return true;
-	if (end == LIVE_ERROR && source_has_tag(cell, "raises-exception"))
-		return true;
-	return run->allow_errors && (end == LIVE_ERROR || end == LIVE_TIMEOUT);
-}
-
-static int run_document(struct run *run, struct err *err)
-{
-	static const char *const types[] = {
-		[DOCUMENT_CODE] = "code",
-		[DOCUMENT_MARKDOWN] = "markdown",
-		[DOCUMENT_RAW] = "raw",
-	};
-	const struct document *document = &run->source.document;
-
-	for (size_t i = 0; i < document->cell_count; i++) {
-		const struct document_cell *cell = &document->cells[i];
-		struct live_cell live_cell = {
-			.id = cell->id,
-			.code = cell->source,
-			.code_len = cell->source_len,
-			.metadata = cell->metadata,
-			.timeout_s = run->begin_options.timeout_s,
-		};
-		enum live_end end;
-
-		if (cell->type != DOCUMENT_CODE || source_skips(cell)) {
-			if (live_note(&run->live, cell->id, types[cell->type], cell->source,
-				      cell->source_len, cell->metadata, cell->attachments,
-				      err) != 0)
-				return -1;
-			continue;
-		}
-		show_progress(run, i, document->cell_count);
-		end = live_run(&run->live, &live_cell, &run->signal, err);
-		show_progress(run, document->cell_count, document->cell_count);
-		if (end == LIVE_FAULT)
-			return -1;
-		if (goes_on(run, cell, end))
-			continue;
-		run->failed = true;
-		return 0;
-	}
-	return 0;
+	run->signal = run->notebook.signal;
+	run->failed = run->notebook.failed;
+	return outcome;
 }
 
 static int run_code(struct run *run, struct err *err)
@@ -112,19 +60,28 @@ static int run_code(struct run *run, struct err *err)
 
 	if (end == LIVE_FAULT)
 		return -1;
-	run->failed = end != LIVE_OK;
+	/* sys.exit() and sys.exit(0) end a script well. */
+	run->failed = end != LIVE_OK &&
+		      !(end == LIVE_ERROR &&
+			show_is_exit(run->live.last.ename, run->live.last.evalue));
 	return 0;
 }
 
-/* The notebook of the session, folded from its journal: whole also if the keeper has died. */
+/* -o: the notebook that was run; of code, that of the session. Folded from the journal: whole also
+ * if the keeper has died. */
 static int write_output(struct run *run, struct err *err)
 {
+	const char *directory = fh_directory(run->begin.session);
 	cleanup_buf struct buf bytes = BUF_INIT;
-	cleanup_fd int dirfd =
-		open(fh_directory(run->begin.session), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_fd int dirfd = -1;
 
+	if (!run->output.path)
+		return 0;
+	if (run->source.is_notebook)
+		return notebook_run_finish(&run->notebook, directory, err);
+	dirfd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dirfd < 0)
-		return err_sys(err, "cannot open %s", fh_directory(run->begin.session));
+		return err_sys(err, "cannot open %s", directory);
 	if (fold_notebook(dirfd, UINT64_MAX, &bytes, NULL, err) != 0)
 		return -1;
 	return output_write(&run->output, &bytes, err);
@@ -147,16 +104,40 @@ static int run_session(struct run *run, int signal_fd, struct err *err)
 	run->live.show.in_notebook = run->output.path != NULL;
 	run->live.lives_on = run->begin.end == BEGIN_LEAVE_RUNNING;
 	run->live.max_chars = (size_t)run->max_chars;
-	outcome = run->source.is_notebook ? run_document(run, err) : run_code(run, err);
+	outcome = run->source.is_notebook ? run_notebook(run, err) : run_code(run, err);
 	if (show_end(&run->live.show, &why) != 0 && outcome == 0) {
 		*err = why;
 		outcome = -1;
 	}
 	live_release(&run->live);
-	if (run->output.path && write_output(run, &why) != 0 && outcome == 0) {
+	if (write_output(run, &why) != 0 && outcome == 0) {
 		*err = why;
 		outcome = -1;
 	}
+	return outcome;
+}
+
+/* Starts or opens the session. */
+static int begin(struct run *run, int signal_fd, struct err *err)
+{
+	cleanup_deadline struct deadline deadline = DEADLINE_INIT;
+	cleanup_buf struct buf metadata = BUF_INIT;
+	double seconds = run->startup_timeout_s;
+	int outcome;
+
+	if (run->source.is_notebook)
+		json_write(&metadata, run->source.document.metadata);
+	if (seconds > 0 && deadline_open(&deadline, signal_fd, seconds, err) != 0)
+		return -1;
+	outcome = begin_session(&run->begin, &run->begin_options, run->source.directory,
+				run->source.is_notebook ? buf_bytes(&metadata) : NULL,
+				seconds > 0 ? deadline.fd : signal_fd, err);
+	if (outcome == 0 || err->code != ERR_GONE)
+		return outcome;
+	run->signal = signals_next(signal_fd);
+	if (!run->signal && deadline_passed(&deadline))
+		err_set(err, ERR_TIMEOUT, "the session was not ready within %g s "
+					  "(--startup-timeout)", seconds);
 	return outcome;
 }
 
@@ -164,18 +145,11 @@ static int run_all(struct run *run)
 {
 	struct err err = ERR_INIT;
 	cleanup_fd int signal_fd = signals_open(&err);
-	cleanup_buf struct buf metadata = BUF_INIT;
 	int outcome;
 
 	if (signal_fd < 0)
 		return say_err(&err);
-	if (run->source.is_notebook)
-		json_write(&metadata, run->source.document.metadata);
-	outcome = begin_session(&run->begin, &run->begin_options, run->source.directory,
-				run->source.is_notebook ? buf_bytes(&metadata) : NULL, signal_fd,
-				&err);
-	if (outcome != 0) {
-		run->signal = err.code == ERR_GONE ? signals_next(signal_fd) : 0;
+	if (begin(run, signal_fd, &err) != 0) {
 		if (run->signal)
 			signals_die(run->signal);
 		return say_err(&err);
@@ -189,6 +163,37 @@ static int run_all(struct run *run)
 	if (run->signal && run->signal != SIGINT)
 		signals_die(run->signal);
 	return run->failed ? EXIT_CELL_FAILED : 0;
+}
+
+/* --- the command line ------------------------------------------------------------------------- */
+
+/* What only a notebook can have, and what it cannot have at once. */
+static int check_notebook_usage(const struct command *command, struct run *run, const char *path)
+{
+	const struct notebook_options *options = &run->notebook_options;
+	const char *given = notebook_options_given(options);
+
+	if (!run->code && path && source_is_notebook(path)) {
+		if (options->inplace && run->output_path)
+			return say_usage(command, "--inplace and -o exclude each other");
+		if (options->prepare_only && !options->inplace && !run->output_path)
+			return say_usage(command, "--prepare-only needs -o FILE or --inplace");
+		if (options->record_timing && options->no_record_timing)
+			return say_usage(command,
+					 "--record-timing and --no-record-timing exclude each "
+					 "other");
+		if (options->from_cell && !run->begin_options.session)
+			return say_usage(command,
+					 "--from-cell goes on in the session of --session NAME");
+	} else if (given) {
+		return say_usage(command, "--%s is for a notebook (FILE.ipynb)", given);
+	}
+	if (options->cwd && run->begin_options.workspace)
+		return say_usage(command, "--cwd and --workspace exclude each other");
+	if (options->cwd)
+		run->begin_options.workspace = options->cwd;
+	run->begin_options.running_only = options->from_cell != NULL;
+	return 0;
 }
 
 static int check_usage(const struct command *command, const struct run *run,
@@ -211,8 +216,32 @@ static int check_usage(const struct command *command, const struct run *run,
 
 static void run_release(struct run *run)
 {
+	notebook_run_release(&run->notebook);
 	source_release(&run->source);
 	output_release(&run->output);
+}
+
+/* Reads what is to be run and opens what is to be written. */
+static int open_files(struct run *run, const char *path, struct err *err)
+{
+	struct notebook_run *notebook = &run->notebook;
+	const char *output_path = run->output_path;
+
+	if (!run->code && source_is_notebook(path)) {
+		notebook->options = &run->notebook_options;
+		notebook->begin_options = &run->begin_options;
+		notebook->output = &run->output;
+		if (notebook_run_gather(notebook, path, output_path, err) != 0)
+			return -1;
+		path = notebook->input_path;
+		output_path = notebook->output_path;
+	}
+	if (source_read(&run->source, run->code, path, err) != 0 ||
+	    output_open(&run->output, output_path, err) != 0)
+		return -1;
+	return run->source.is_notebook
+		       ? notebook_run_prepare(notebook, &run->source.document, err)
+		       : 0;
 }
 
 static int command_run(const struct command *command, int argc, char **argv)
@@ -222,6 +251,7 @@ static int command_run(const struct command *command, int argc, char **argv)
 		.source = SOURCE_INIT,
 		.output = OUTPUT_INIT,
 		.begin = BEGIN_INIT,
+		.notebook = NOTEBOOK_RUN_INIT,
 	};
 	const struct option table[] = {
 		{"code", 'c', OPTION_TEXT, &run.code},
@@ -229,8 +259,9 @@ static int command_run(const struct command *command, int argc, char **argv)
 		{"json", 'j', OPTION_FLAG, &run.json},
 		{"text", '\0', OPTION_FLAG, &run.text},
 		{"max-chars", '\0', OPTION_COUNT, &run.max_chars},
-		{"allow-errors", '\0', OPTION_FLAG, &run.allow_errors},
 		{"quiet", 'q', OPTION_FLAG, &run.quiet},
+		{"startup-timeout", '\0', OPTION_SECONDS, &run.startup_timeout_s},
+		NOTEBOOK_OPTION_ROWS(run.notebook_options),
 		BEGIN_OPTION_ROWS(run.begin_options),
 	};
 	cleanup_options struct options options = {.words = NULL};
@@ -243,11 +274,14 @@ static int command_run(const struct command *command, int argc, char **argv)
 		return say_out(command->help, strlen(command->help));
 	run.output.to_stdout = run.output_path && strcmp(run.output_path, "-") == 0;
 	wrong = check_usage(command, &run, &options);
+	if (!wrong)
+		wrong = check_notebook_usage(command, &run, options.words[0]);
 	if (wrong)
 		return wrong;
-	if (source_read(&run.source, run.code, options.words[0], &err) != 0 ||
-	    output_open(&run.output, run.output_path, &err) != 0)
+	if (open_files(&run, options.words[0], &err) != 0)
 		return say_err(&err);
+	if (run.notebook_options.prepare_only)
+		return notebook_run_finish(&run.notebook, NULL, &err) == 0 ? 0 : say_err(&err);
 	return run_all(&run);
 }
 
@@ -262,6 +296,8 @@ const struct command COMMAND_RUN = {
 		"  fumehood run -c 'print(1 + 1)'              some code\n"
 		"  fumehood run analysis.py                    a script, in its own folder\n"
 		"  fumehood run report.ipynb -o done.ipynb     a notebook from top to bottom\n"
+		"  fumehood run report.ipynb -p year 2026 -o 'report_{year}.ipynb'\n"
+		"                                              with a parameter\n"
 		"  echo 'print(1)' | fumehood run -            code from stdin\n"
 		"  fumehood run -s work -c 'x = 1'             in a session that lives on, so that "
 		"...\n"
@@ -272,13 +308,15 @@ const struct command COMMAND_RUN = {
 		"\n"
 		"Options:\n"
 		"  -c, --code CODE      code to run\n"
-		"  -o, --output FILE    write the session's notebook to FILE (- for stdout)\n"
+		"  -o, --output FILE    write the notebook to FILE (- for stdout); {NAME} in it is\n"
+		"                       the value of a parameter\n"
 		"  -j, --json           print the events, one JSON object a line\n"
 		"      --text           print each cell's text for a language model instead\n"
 		"      --max-chars N    longest such text (default 8000)\n"
-		"      --allow-errors   FILE.ipynb: go on after a cell that "
-		"failed\n"
-		"  -q, --quiet          print errors only\n" BEGIN_OPTION_HELP "\n"
+		"  -q, --quiet          print errors only\n"
+		"      --startup-timeout TIME\n"
+		"                       give up when the session is not ready by then\n"
+		BEGIN_OPTION_HELP "\n" NOTEBOOK_OPTION_HELP "\n"
 		"Code of -c and - works in a private folder, a file in the folder it lies in.\n"
 		"Without --session and --keep nothing is left of the session at the end.\n"
 		"Ctrl-C interrupts the cell; twice within 2 s it ends the session.\n"

@@ -141,15 +141,24 @@ static void show_bundle(struct show *show, const struct event *event, struct sho
 	show_image(show, event, cell);
 }
 
+bool show_is_exit(const char *ename, const char *evalue)
+{
+	return ename && evalue && strcmp(ename, "SystemExit") == 0 &&
+	       (evalue[0] == '\0' || strcmp(evalue, "0") == 0);
+}
+
 static void show_error(struct show *show, const struct event *event, struct show_cell *cell)
 {
 	const struct json *lines = json_get(event->body, "traceback");
-	struct terminal *to = turn_to(show, true);
 	const char *name = json_get_string(event->body, "ename");
 	const char *value = json_get_string(event->body, "evalue");
 	size_t count = json_length(lines);
+	struct terminal *to;
 
 	cell->failed = true;
+	if (show_is_exit(name, value))
+		return;
+	to = turn_to(show, true);
 	terminal_own(to, "", true);
 	for (size_t i = 0; i < count; i++) {
 		size_t len = 0;

@@ -40,6 +40,9 @@ void show_add_cell(struct show *show, const char *cell);
 /* Takes an event (values inline) and gathers what it prints. */
 void show_event(struct show *show, const struct event *event);
 
+/* Whether an exception is the orderly end of a program: sys.exit(), sys.exit(0). It is not shown. */
+bool show_is_exit(const char *ename, const char *evalue);
+
 /* Shows a prompt. */
 void show_prompt(struct show *show, const char *prompt);
 

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "cli/say.h"
 
 static const char BOM[] = "\xef\xbb\xbf";
 enum { READ_BYTES = 64 << 10 };
@@ -84,6 +85,59 @@ static bool has_ending(const char *path, const char *ending)
 	return len > ending_len && strcasecmp(path + len - ending_len, ending) == 0;
 }
 
+bool source_is_notebook(const char *path)
+{
+	return has_ending(path, ".ipynb");
+}
+
+static void say_repairs(const char *path, const struct document_repairs *repairs)
+{
+	size_t shown = repairs->count < DOCUMENT_REPAIRS_SHOWN ? repairs->count
+							       : DOCUMENT_REPAIRS_SHOWN;
+
+	if (repairs->count == 0)
+		return;
+	say("%s was repaired (%zu):", path, repairs->count);
+	for (size_t i = 0; i < shown; i++)
+		say("  %s", repairs->first[i]);
+	if (repairs->count > shown)
+		say("  and %zu more", repairs->count - shown);
+}
+
+static int read_document(const char *path, struct document *document, struct err *err)
+{
+	cleanup_buf struct buf bytes = BUF_INIT;
+
+	if (file_read(AT_FDCWD, path, DOCUMENT_BYTES_MAX, &bytes, err) != 0)
+		return -1;
+	if (document_read(buf_bytes(&bytes), bytes.len, document, err) != 0)
+		return err_wrap(err, "%s", path);
+	return 0;
+}
+
+/* Jupyter's server copies a notebook to .~NAME, overwrites it in place, and removes the copy: a
+ * broken file with a copy beside it is a save that was killed. */
+static int read_notebook(struct source *source, const char *path, struct err *err)
+{
+	const char *slash = strrchr(path, '/');
+	int folder_len = slash ? (int)(slash + 1 - path) : 0;
+	cleanup_free char *copy = mem_format("%.*s.~%s", folder_len, path, path + folder_len);
+	struct err why = ERR_INIT;
+
+	if (read_document(path, &source->document, &why) != 0) {
+		if (why.code != ERR_INVALID ||
+		    read_document(copy, &source->document, NULL) != 0) {
+			*err = why;
+			return -1;
+		}
+		say("%s", why.text);
+		say("Jupyter has left a whole copy, which is taken instead: %s", copy);
+	}
+	source->is_notebook = true;
+	say_repairs(path, &source->document.repairs);
+	return 0;
+}
+
 int source_read(struct source *source, const char *code, const char *path, struct err *err)
 {
 	if (code) {
@@ -96,38 +150,17 @@ int source_read(struct source *source, const char *code, const char *path, struc
 							   : -1;
 	}
 	source->directory = folder_of(path);
-	if (has_ending(path, ".ipynb")) {
-		cleanup_buf struct buf bytes = BUF_INIT;
-
-		if (file_read(AT_FDCWD, path, DOCUMENT_BYTES_MAX, &bytes, err) != 0)
-			return -1;
-		if (document_read(buf_bytes(&bytes), bytes.len, &source->document, err) != 0)
-			return err_wrap(err, "%s", path);
-		source->is_notebook = true;
-		return 0;
-	}
+	if (source_is_notebook(path))
+		return read_notebook(source, path, err);
 	if (file_read(AT_FDCWD, path, SOURCE_CODE_BYTES_MAX, &source->code, err) != 0)
 		return -1;
 	return check_code(&source->code, path, err);
 }
 
-bool source_has_tag(const struct document_cell *cell, const char *tag)
-{
-	const struct json *tags = json_get(cell->metadata, "tags");
-
-	for (size_t i = 0; i < json_length(tags) && json_type_of(tags) == JSON_ARRAY; i++) {
-		const char *text = json_string(json_at(tags, i), NULL);
-
-		if (text && strcmp(text, tag) == 0)
-			return true;
-	}
-	return false;
-}
-
-bool source_skips(const struct document_cell *cell)
+bool source_skips(const struct document_cell *cell, const char *skip_tag)
 {
 	size_t blank = strspn(cell->source, " \t\r\n\f\v");
 
 	return (blank == strlen(cell->source) && blank == cell->source_len) ||
-	       source_has_tag(cell, "skip-execution");
+	       document_has_tag(cell, skip_tag);
 }

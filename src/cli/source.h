@@ -26,15 +26,16 @@ struct source {
 	}
 
 /* Reads it: `code` (of -c) or else the file `path` ("-": stdin; *.ipynb: a notebook). ERR_INVALID
- * for text that is no UTF-8, with the line. */
+ * for text that is no UTF-8, with the line. What had to be repaired in a notebook is said; if it is
+ * broken and Jupyter has left a whole copy beside it (.~NAME), that one is taken, which is said. */
 int source_read(struct source *source, const char *code, const char *path, struct err *err);
 void source_release(struct source *source);
 #define cleanup_source __attribute__((cleanup(source_release)))
 
-/* Whether a code cell of a notebook is not to be run: it is blank or tagged skip-execution. */
-bool source_skips(const struct document_cell *cell);
+/* Whether a file of this name is a notebook. */
+bool source_is_notebook(const char *path);
 
-/* Whether the cell has this tag. */
-bool source_has_tag(const struct document_cell *cell, const char *tag);
+/* Whether a code cell of a notebook is not to be run: it is blank or has this tag. */
+bool source_skips(const struct document_cell *cell, const char *skip_tag);
 
 #endif

@@ -93,10 +93,10 @@ static void test_notebook(void **state)
 	assert_int_equal(read_file(&source, "x.IPYNB", text, sizeof(text) - 1, &err), 0);
 	assert_true(source.is_notebook);
 	assert_int_equal(source.document.cell_count, 3);
-	assert_false(source_skips(&source.document.cells[0]));
-	assert_true(source_skips(&source.document.cells[1]));
-	assert_true(source_skips(&source.document.cells[2]));
-	assert_false(source_has_tag(&source.document.cells[2], "raises-exception"));
+	assert_false(source_skips(&source.document.cells[0], "skip-execution"));
+	assert_true(source_skips(&source.document.cells[1], "skip-execution"));
+	assert_true(source_skips(&source.document.cells[2], "skip-execution"));
+	assert_false(document_has_tag(&source.document.cells[2], "raises-exception"));
 	assert_int_equal(read_file(&broken, "x.ipynb", text, 40, &err), -1);
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_false(broken.is_notebook);

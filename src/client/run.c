@@ -211,7 +211,7 @@ static int wait_cell(struct fh_session *session, const struct fh_run_params *par
 
 		if (session_next(session, -1, err) < 0)
 			return -1;
-		if (event_parse(buf_bytes(&session->line), session->line.len, &event, err) != 0)
+		if (event_parse_inlined(buf_bytes(&session->line), session->line.len, &event, err) != 0)
 			return err_wrap(err, "the keeper sent a bad event");
 		if (event.cell && strcmp(event.cell, collect->result->cell) == 0)
 			collect_event(collect, &event);

@@ -107,10 +107,11 @@ static int read_stream(const struct json *line, struct event *event, struct err 
 	return 0;
 }
 
-int event_parse(const char *line, size_t len, struct event *event, struct err *err)
+static int parse(const char *line, size_t len, const struct json_limits *limits,
+		 struct event *event, struct err *err)
 {
 	struct err why = ERR_INIT;
-	cleanup_json struct json *tree = json_parse(line, len, &LINE_LIMITS, &why);
+	cleanup_json struct json *tree = json_parse(line, len, limits, &why);
 	cleanup_event struct event made = EVENT_INIT;
 
 	if (!tree)
@@ -133,6 +134,19 @@ int event_parse(const char *line, size_t len, struct event *event, struct err *e
 	*event = made;
 	made = (struct event)EVENT_INIT;
 	return 0;
+}
+
+int event_parse(const char *line, size_t len, struct event *event, struct err *err)
+{
+	return parse(line, len, &LINE_LIMITS, event, err);
+}
+
+int event_parse_inlined(const char *line, size_t len, struct event *event, struct err *err)
+{
+	struct json_limits limits = LINE_LIMITS;
+
+	limits.bytes_max = EVENT_INLINED_BYTES_MAX;
+	return parse(line, len, &limits, event, err);
 }
 
 static int write_field(const char *key, size_t key_len, struct json *value, void *data)

@@ -18,6 +18,7 @@
 #include "base/json.h"
 
 enum { EVENT_LINE_BYTES_MAX = 4 << 20 };    /* a longer line in a journal is damage */
+enum { EVENT_INLINED_BYTES_MAX = 256 << 20 }; /* of a line with its blobs inlined (16 MiB, escaped) */
 enum { EVENT_STREAM_BYTES_MAX = 64 << 10 }; /* text of one stream event, as UTF-8 */
 enum { EVENT_INLINE_BYTES_MAX = 64 << 10 }; /* a longer value of another event goes into a blob */
 enum { EVENT_FORMAT = 1 };                  /* `format` in the first line */
@@ -80,6 +81,9 @@ enum event_type event_type_from_name(const char *name);
  * event: bad JSON, no positive seq, no type, a bad time, a stream without text. EVENT_OTHER keeps
  * its `type` in the body. */
 int event_parse(const char *line, size_t len, struct event *event, struct err *err);
+
+/* As event_parse, for a line that a keeper sent: its blobs may be inlined. */
+int event_parse_inlined(const char *line, size_t len, struct event *event, struct err *err);
 
 /* Appends the event as one line with LF: {"seq":..,"t":"..","type":"..","cell":"..",...}. */
 void event_write(struct buf *out, const struct event *event);

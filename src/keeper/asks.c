@@ -8,7 +8,7 @@
  * Answering runs code of the session (__getattr__, __dir__, a property), which may hang. The ladder:
  * after ASK_MS the guest is interrupted and answers with what it has; after ASK_AGAIN_MS once more; after
  * ASK_GIVE_UP_MS the client is refused `timeout`. The interpreter may then still be busy, but its variables are
- * worth more than its time: it is only killed when a cell needs it.
+ * worth more than its time: it is only killed when a cell needs it. Until then other questions are refused.
  */
 #include <string.h>
 
@@ -112,8 +112,12 @@ static int check_can_ask(const struct session *session, struct err *err)
 	if ((session->state != SESSION_IDLE && session->state != SESSION_ASKING) ||
 	    cells_queued(session->cells) > 0)
 		return err_set(err, ERR_BUSY, "a cell is running; ask again when it has finished");
-	for (const struct ask *ask = session->asks; ask; ask = ask->next)
+	for (const struct ask *ask = session->asks; ask; ask = ask->next) {
+		if (ask->rung == ASK_GIVEN_UP)
+			return err_set(err, ERR_BUSY, "code of the session does not end; a cell, or \"restart\", ends "
+				       "it and gives up its variables");
 		count++;
+	}
 	if (count >= ASKS_MAX)
 		return err_set(err, ERR_BUSY, "%d questions are waiting already", ASKS_MAX);
 	return 0;
@@ -172,15 +176,26 @@ void ask_timer_fired(uv_timer_t *timer)
 	err_set(&err, ERR_TIMEOUT, "code of the session does not end, and did not heed two interrupts; "
 		"\"restart\" gives up its variables");
 	ask_tell(ask, NULL, &err);
+	while (ask->next) {
+		struct ask *waiting = ask->next;
+
+		ask->next = waiting->next;
+		ask_tell(waiting, NULL, &err);
+		ask_free(waiting);
+	}
 	session_ask_make_way(session);
 }
 
 void session_ask_make_way(struct session *session)
 {
-	if (session->asks->rung < ASK_GIVEN_UP || cells_queued(session->cells) == 0 || session->kill_reason)
+	if (session->asks->rung < ASK_GIVEN_UP || session->kill_reason)
 		return;
-	session->kill_reason = "ask";
-	session->engine->ops->kill(session->engine);
+	if (cells_queued(session->cells) > 0) {
+		session->kill_reason = "ask";
+		session->engine->ops->kill(session->engine);
+	} else if (session->draining) {
+		session_stop(session, "stop");
+	}
 }
 
 void session_answered(struct session *session, uint32_t number, const struct json *answer)

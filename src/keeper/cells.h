@@ -42,6 +42,7 @@ struct cell {
 	uint64_t seq;           /* of its `cell` event */
 	uint64_t output_bytes;  /* streams and displays so far */
 	uint64_t background_bytes;
+	size_t end_bytes;       /* results and errors told past the limit of output */
 	uint64_t dropped[DROP_COUNT][2]; /* bytes of stdout, stderr by reason, not told yet as `truncated` */
 	bool warned[DROP_COUNT];
 	unsigned images;

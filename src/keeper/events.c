@@ -21,6 +21,8 @@ static struct cell *cell_of(struct session *session, uint32_t number)
 	return cell ? cell : cells_at(session->cells, cells_count(session->cells));
 }
 
+enum { END_BYTES_MAX = 1 << 20 }; /* results and errors past a cell's limit of output */
+
 /* How many of `len` bytes the cell may still put out. */
 static size_t output_allowance(struct session *session, struct cell *cell, size_t len)
 {
@@ -137,6 +139,16 @@ static struct json *error_body(const struct json *from)
 	return body;
 }
 
+/* How a cell came out is told also when its limit of output is used up: a flood must not hide an error. */
+static bool is_told_anyway(struct session *session, struct cell *cell, enum engine_output kind, size_t bytes)
+{
+	if (cell != session->running || (kind != ENGINE_RESULT && kind != ENGINE_ERROR) ||
+	    bytes > END_BYTES_MAX - cell->end_bytes)
+		return false;
+	cell->end_bytes += bytes;
+	return true;
+}
+
 static void on_output(void *data, uint32_t number, enum engine_output kind, struct json *from)
 {
 	static const enum event_type types[] = {
@@ -149,7 +161,8 @@ static void on_output(void *data, uint32_t number, enum engine_output kind, stru
 	struct cell *cell = cell_of(session, number);
 	size_t bytes = value_bytes(from);
 
-	if (cell && output_allowance(session, cell, bytes) == bytes) {
+	if (cell && (output_allowance(session, cell, bytes) == bytes ||
+		     is_told_anyway(session, cell, kind, bytes))) {
 		record_body(session->record, types[kind], cell->id,
 			    kind == ENGINE_ERROR ? error_body(from) : display_body(from, kind == ENGINE_RESULT));
 	} else if (cell) {

@@ -59,7 +59,7 @@ static int pool_connect_again(void *data, struct err *err)
 	}
 	if (err)
 		*err = why;
-	return -1;
+	return err_wrap(err, "%s", session->config.python);
 }
 
 /* The interpreter's path as it is inside the box. */

@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/socket.h"
+#include "keeper/files.h"
 #include "keeper/session.h"
 
 enum { EXIT_USAGE = 2, EXIT_FAULT = 125 };
@@ -210,7 +211,12 @@ static int keeper_start(struct keeper *keeper, const char *directory, struct err
 		return -1;
 	if (session_prepare(session, err) != 0)
 		return -1;
-	return session_start_engine(session, err);
+	if (session_start_engine(session, err) != 0)
+		return -1;
+	/* While the interpreter comes up. */
+	if (session->config.workspace_mode == WORKSPACE_RW)
+		session->watch = files_watch(session->config.workspace);
+	return 0;
 }
 
 static void keeper_release(struct keeper *keeper)
@@ -225,6 +231,7 @@ static void keeper_release(struct keeper *keeper)
 	free(session->cold_script);
 	free(session->guest_folder);
 	free(session->read_paths);
+	watch_close(session->watch);
 	cells_free(session->cells);
 	record_free(session->record);
 	server_free(session->server);

@@ -1,26 +1,19 @@
 /*
- * The requests of clients, one function an op; doc/protocol.md says what each does.
+ * The requests of clients, one function an op; doc/protocol.md says what each does. Those that only look are in
+ * ops_query.c.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/mem.h"
+#include "keeper/ops.h"
 #include "keeper/request.h"
 #include "keeper/session.h"
 
-enum { TEXT_CHARS = 8000, TEXT_ITEM_CHARS = 2000, VARIABLES_MAX = 200 };
+enum { VARIABLES_MAX = 200 };
 
-/* Everything an op needs. It answers by itself, or returns -1 with *err. */
-struct call {
-	struct session *session;
-	struct client *client;
-	const struct request *request;
-	const struct json *json;
-};
-
-static void reply(const struct call *call, struct json *body)
+void call_reply(const struct call *call, struct json *body)
 {
 	client_reply(call->client, call->request->id, body);
 }
@@ -45,11 +38,16 @@ static int record_then_reply(const struct call *call, enum event_type type, cons
 	event.type = type;
 	event.cell = mem_string(cell);
 	event.body = body;
+	if (session->state == SESSION_STOPPING) { /* nothing comes after `stopped` */
+		event_release(&event);
+		json_free(answer);
+		return err_set(err, ERR_GONE, "the session is stopping");
+	}
 	if (record_append(session->record, &event, err) != 0) {
 		json_free(answer);
 		return -1;
 	}
-	reply(call, answer);
+	call_reply(call, answer);
 	server_poke(session->server);
 	return 0;
 }
@@ -148,7 +146,7 @@ static int op_interrupt(const struct call *call, struct err *err)
 	json_set(body, "interrupted", json_new_bool(matches));
 	if (matches)
 		(void)session->engine->ops->interrupt(session->engine, cell->number, NULL);
-	reply(call, body);
+	call_reply(call, body);
 	return 0;
 }
 
@@ -159,48 +157,7 @@ static int op_input(const struct call *call, struct err *err)
 
 	if (session_input(call->session, text, len, err) != 0)
 		return -1;
-	reply(call, NULL);
-	return 0;
-}
-
-static int op_text(const struct call *call, struct err *err)
-{
-	struct session *session = call->session;
-	const char *id = json_get_string(call->json, "cell");
-	const struct cell *cell = cells_find(session->cells, id);
-	int64_t max_chars = json_get_int(call->json, "max_chars", TEXT_CHARS);
-	cleanup_buf struct buf text = BUF_INIT;
-	struct json *body;
-
-	if (!cell)
-		return err_set(err, ERR_NOT_FOUND, "there is no cell \"%s\"", id);
-	if (session_text(session, cell, max_chars,
-			 json_get_int(call->json, "item_chars",
-				      json_get(call->json, "max_chars") ? max_chars : TEXT_ITEM_CHARS),
-			 NULL, &text, err) != 0)
-		return -1;
-	body = json_new_object();
-	json_set(body, "text", json_new_string(buf_bytes(&text), text.len));
-	reply(call, body);
-	return 0;
-}
-
-static int op_notebook(const struct call *call, struct err *err)
-{
-	cleanup_buf struct buf text = BUF_INIT;
-	struct json *document;
-	struct json *body;
-	static const struct json_limits limits = {
-		.bytes_max = SIZE_MAX, .depth_max = 1000, .keys_unique = false, .nan_as_text = false};
-
-	record_flush(call->session->record);
-	notebook_write_joined(record_notebook(call->session->record), &text);
-	document = json_parse(buf_bytes(&text), text.len, &limits, err);
-	if (!document)
-		return -1;
-	body = json_new_object();
-	json_set(body, "notebook", document);
-	reply(call, body);
+	call_reply(call, NULL);
 	return 0;
 }
 
@@ -230,9 +187,11 @@ static int op_save(const struct call *call, struct err *err)
 {
 	struct session *session = call->session;
 	struct saver *saver = record_saver(session->record);
-	struct save_call *save = mem_zalloc(sizeof(*save));
+	struct save_call *save;
 
-	(void)err;
+	if (session->state == SESSION_STOPPING) /* which ends with a save */
+		return err_set(err, ERR_GONE, "the session is stopping");
+	save = mem_zalloc(sizeof(*save));
 	record_flush(session->record);
 	save->client = client_keep(call->client);
 	save->id = json_keep(call->request->id);
@@ -264,7 +223,7 @@ static int op_events(const struct call *call, struct err *err)
 		snprintf(subscription.cell, sizeof(subscription.cell), "%s", cell);
 	body = json_new_object();
 	json_set_int(body, "to", (int64_t)last);
-	reply(call, body);
+	call_reply(call, body);
 	client_subscribe(call->client, &subscription);
 	return 0;
 }
@@ -325,29 +284,6 @@ static void copy_field(const struct call *call, struct json *body, const char *n
 		json_set(body, name, json_keep(json_get(call->json, name)));
 }
 
-static int op_blob(const struct call *call, struct err *err)
-{
-	int64_t length = json_get_int(call->json, "length", REQUEST_BLOB_BYTES_MAX);
-	int64_t offset = json_get_int(call->json, "offset", 0);
-	cleanup_buf struct buf bytes = BUF_INIT, text = BUF_INIT;
-	uint64_t total = 0;
-	struct json *body;
-
-	if (length > REQUEST_BLOB_BYTES_MAX)
-		return err_set(err, ERR_LIMIT, "\"length\" is at most %d; ask for the rest with \"offset\"",
-			       REQUEST_BLOB_BYTES_MAX);
-	if (blob_read(call->session->dirfd, json_get_string(call->json, "sha256"), (uint64_t)offset,
-		      (uint64_t)length, &bytes, &total, err) != 0)
-		return -1;
-	hash_base64_encode(&text, buf_bytes(&bytes), bytes.len);
-	body = json_new_object();
-	json_set(body, "data", json_new_string(buf_bytes(&text), text.len));
-	json_set_int(body, "offset", offset);
-	json_set_int(body, "total", (int64_t)total);
-	reply(call, body);
-	return 0;
-}
-
 static int op_complete(const struct call *call, struct err *err)
 {
 	cleanup_json struct json *body = ask_body(call);
@@ -374,36 +310,6 @@ static int op_variables(const struct call *call, struct err *err)
 	copy_field(call, body, "pattern");
 	json_set_int(body, "max", json_get_int(call->json, "max", VARIABLES_MAX));
 	return session_ask(call->session, call->client, call->request->id, ASK_VARIABLES, body, err);
-}
-
-static int op_status(const struct call *call, struct err *err)
-{
-	const struct session *session = call->session;
-	const struct journal *journal = record_journal(session->record);
-	struct json *body = json_new_object();
-	struct json *queue = json_new_array();
-	uint32_t count = cells_count(session->cells);
-
-	(void)err;
-	for (uint32_t number = 1; number <= count; number++) {
-		const struct cell *cell = cells_at(session->cells, number);
-
-		if (cell->state == CELL_QUEUED)
-			json_push(queue, json_new_string(cell->id, strlen(cell->id)));
-	}
-	json_set_string(body, "state", session_state_name(session));
-	json_set(body, "cell", session->running ? json_new_string(session->running->id, strlen(session->running->id))
-						: NULL);
-	json_set(body, "queue", queue);
-	json_set_int(body, "last_seq", (int64_t)journal_seq(journal));
-	json_set_int(body, "bytes", (int64_t)journal_bytes(journal));
-	json_set_int(body, "repaired", (int64_t)journal_repaired(journal));
-	json_set_int(body, "clients", (int64_t)server_clients(session->server));
-	json_set_string(body, "notebook", saver_name(record_saver(session->record)));
-	json_set_string(body, "tier", session->box ? tier_name(box_tier(session->box)) : "none");
-	json_set(body, "limits", limits_json(&session->config.limits));
-	reply(call, body);
-	return 0;
 }
 
 static int op_restart(const struct call *call, struct err *err)
@@ -438,7 +344,8 @@ static int (*const OPS[REQUEST_OP_COUNT])(const struct call *call, struct err *e
 	[REQUEST_EVENTS] = op_events,   [REQUEST_SECTION] = op_section,     [REQUEST_NOTE] = op_note,
 	[REQUEST_BLOB] = op_blob,       [REQUEST_STATUS] = op_status,       [REQUEST_RESTART] = op_restart,
 	[REQUEST_STOP] = op_stop,       [REQUEST_COMPLETE] = op_complete,   [REQUEST_INSPECT] = op_inspect,
-	[REQUEST_VARIABLES] = op_variables,
+	[REQUEST_VARIABLES] = op_variables, [REQUEST_FILES] = op_files,  [REQUEST_IMAGES] = op_images,
+	[REQUEST_OUTPUTS] = op_outputs,
 };
 
 void session_line(struct session *session, struct client *client, const char *line, size_t len)

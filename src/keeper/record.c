@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "journal/cursor.h"
 
-enum { SYNC_INTERVAL_MS = 200, FULL_RETRY_MS = 500 };
+enum { SYNC_INTERVAL_MS = 200, SYNC_CELL_MS = 5, SYNC_PAUSE_MS = 50, FULL_RETRY_MS = 500 };
 
 struct pending {
 	char cell[65];
@@ -41,20 +41,34 @@ struct record {
 	uv_timer_t *sync_timer, *retry_timer;
 	uv_work_t sync_work;
 	bool syncing, sync_again;
+	bool config_synced;    /* the worker's */
+	uint64_t last_sync_ms; /* uv_now() at its beginning */
 	struct err sync_err;
 	void (*closed)(void *data, const struct err *err);
 	void *closed_data;
-	bool save_ended;
+	bool closing, save_ended;
 	struct err save_err;
 };
 
 /* --- syncing ------------------------------------------------------------------------------------ */
+
+/* session.json was written without a sync (client/store.c); a journal without it would be of no use. */
+static void sync_config(const struct record *record)
+{
+	cleanup_fd int fd = openat(record->dirfd, "session.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd >= 0)
+		(void)fsync(fd);
+}
 
 static void sync_work(uv_work_t *work)
 {
 	struct record *record = work->data;
 
 	record->sync_err = (struct err)ERR_INIT;
+	if (!record->config_synced)
+		sync_config(record);
+	record->config_synced = true;
 	(void)journal_sync(record->journal, &record->sync_err);
 }
 
@@ -70,6 +84,8 @@ static void maybe_closed(struct record *record)
 	closed(record->closed_data, record->save_err.code == ERR_OK ? NULL : &record->save_err);
 }
 
+static void sync_now(struct record *record);
+
 static void sync_ended(uv_work_t *work, int status)
 {
 	struct record *record = work->data;
@@ -77,24 +93,37 @@ static void sync_ended(uv_work_t *work, int status)
 	(void)status;
 	record->syncing = false;
 	if (record->sync_again)
-		record_sync_now(record);
+		sync_now(record);
 	maybe_closed(record);
 }
 
-void record_sync_now(struct record *record)
+static void sync_now(struct record *record)
 {
 	uv_timer_stop(record->sync_timer);
 	record->sync_again = record->syncing;
 	if (record->syncing)
 		return;
 	record->syncing = true;
+	record->last_sync_ms = uv_now(record->loop);
 	record->sync_work.data = record;
 	uv_queue_work(record->loop, &record->sync_work, sync_work, sync_ended);
 }
 
 static void sync_timer_fired(uv_timer_t *timer)
 {
-	record_sync_now(timer->data);
+	sync_now(timer->data);
+}
+
+/* Not at once: the worker would wake up beside the client that has just been told, and cells that follow one
+ * another closely would each pay for a sync of their own, or wait for the disk's journal behind it. */
+void record_sync_soon(struct record *record)
+{
+	uint64_t since = uv_now(record->loop) - record->last_sync_ms;
+	uint64_t delay = since < SYNC_PAUSE_MS ? SYNC_PAUSE_MS - since : SYNC_CELL_MS;
+
+	if (!uv_is_active((uv_handle_t *)record->sync_timer) ||
+	    uv_timer_get_due_in(record->sync_timer) > delay)
+		uv_timer_start(record->sync_timer, sync_timer_fired, delay, 0);
 }
 
 /* --- images ------------------------------------------------------------------------------------- */
@@ -418,27 +447,35 @@ void record_drop_held(struct record *record)
 
 /* --- opening and closing ------------------------------------------------------------------------ */
 
+/* Nothing comes after the last event of a record that is being closed. */
+static void warn(struct record *record, const char *code, const char *message)
+{
+	struct json *body;
+
+	if (record->closing)
+		return;
+	body = json_new_object();
+	json_set_string(body, "code", code);
+	json_set_string(body, "message", message);
+	record_body(record, EVENT_WARNING, NULL, body);
+}
+
 static void saver_moved(void *data, const char *name)
 {
 	struct record *record = data;
-	struct json *body = json_new_object();
 	cleanup_free char *message = mem_format(
 		"notebook.ipynb was changed by someone else; it is left alone and the notebook is saved as %s", name);
 
-	json_set_string(body, "code", "foreign_edit");
-	json_set_string(body, "message", message);
-	record_body(record, EVENT_WARNING, NULL, body);
+	warn(record, "foreign_edit", message);
 }
 
 static void saver_failed(void *data, const struct err *err)
 {
 	struct record *record = data;
-	struct json *body = json_new_object();
 	cleanup_free char *message = mem_format("the notebook could not be saved, it is tried again: %s", err->text);
 
-	json_set_string(body, "code", "save");
-	json_set_string(body, "message", message);
-	record_body(record, EVENT_WARNING, NULL, body);
+	if (!record->closed) /* else `stopped` is there already, which is the last line */
+		warn(record, "save", message);
 }
 
 static const struct saver_events SAVER_EVENTS = {.moved = saver_moved, .failed = saver_failed};
@@ -504,6 +541,8 @@ static void close_saved(void *data, const struct err *err)
 	struct record *record = data;
 
 	record->save_ended = true;
+	saver_stop(record->saver);
+	uv_timer_stop(record->retry_timer);
 	if (err)
 		record->save_err = *err;
 	maybe_closed(record);
@@ -512,9 +551,10 @@ static void close_saved(void *data, const struct err *err)
 void record_close(struct record *record, void (*done)(void *data, const struct err *err), void *data)
 {
 	record_flush(record);
+	record->closing = true;
 	record->closed = done;
 	record->closed_data = data;
-	record_sync_now(record);
+	sync_now(record);
 	saver_wait(record->saver, close_saved, record);
 }
 

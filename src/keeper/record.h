@@ -63,8 +63,8 @@ void record_stream(struct record *record, const char *cell, bool is_stderr, bool
 /* Writes the text that record_stream() holds. Called at the end of each loop turn. */
 void record_flush(struct record *record);
 
-/* fdatasync now (the end of a cell) instead of within 200 ms. */
-void record_sync_now(struct record *record);
+/* fdatasync within 50 ms (the end of a cell; 5 ms if the last one is some time ago) instead of within 200. */
+void record_sync_soon(struct record *record);
 
 bool record_is_full(const struct record *record);
 

@@ -30,7 +30,8 @@ static const char *const OP_NAMES[REQUEST_OP_COUNT] = {
 	[REQUEST_EVENTS] = "events",   [REQUEST_SECTION] = "section",     [REQUEST_NOTE] = "note",
 	[REQUEST_BLOB] = "blob",       [REQUEST_STATUS] = "status",       [REQUEST_RESTART] = "restart",
 	[REQUEST_STOP] = "stop",       [REQUEST_COMPLETE] = "complete",   [REQUEST_INSPECT] = "inspect",
-	[REQUEST_VARIABLES] = "variables",
+	[REQUEST_VARIABLES] = "variables", [REQUEST_FILES] = "files",    [REQUEST_IMAGES] = "images",
+	[REQUEST_OUTPUTS] = "outputs",
 };
 
 static const struct field FIELDS[] = {
@@ -69,6 +70,13 @@ static const struct field FIELDS[] = {
 	{REQUEST_INSPECT, "detail_level", FIELD_COUNT, false},
 	{REQUEST_VARIABLES, "pattern", FIELD_TEXT, false},
 	{REQUEST_VARIABLES, "max", FIELD_COUNT, false},
+	{REQUEST_FILES, "cell", FIELD_ID, false},
+	{REQUEST_FILES, "since", FIELD_COUNT, false},
+	{REQUEST_IMAGES, "since", FIELD_COUNT, false},
+	{REQUEST_IMAGES, "section", FIELD_TEXT, false},
+	{REQUEST_OUTPUTS, "section", FIELD_TEXT, false},
+	{REQUEST_OUTPUTS, "max_chars", FIELD_COUNT, false},
+	{REQUEST_OUTPUTS, "item_chars", FIELD_COUNT, false},
 };
 
 static bool is_kind(const struct json *value, enum field_kind kind, const char **want)
@@ -179,6 +187,9 @@ static int check_values(const struct request *request, struct err *err)
 	case REQUEST_BLOB:
 	case REQUEST_STATUS:
 	case REQUEST_RESTART:
+	case REQUEST_FILES:
+	case REQUEST_IMAGES:
+	case REQUEST_OUTPUTS:
 	case REQUEST_OP_COUNT:
 		break;
 	}
@@ -191,12 +202,13 @@ int request_parse(const char *line, size_t len, struct request *request, struct 
 						  .depth_max = REQUEST_DEPTH_MAX,
 						  .keys_unique = true,
 						  .nan_as_text = false};
+	struct err why = ERR_INIT;
 	const char *op;
 
 	*request = (struct request)REQUEST_INIT;
-	request->json = json_parse(line, len, &limits, err);
-	if (!request->json)
-		return err_wrap(err, "the line is no JSON request");
+	request->json = json_parse(line, len, &limits, &why);
+	if (!request->json && why.code != ERR_OK) /* else it is null */
+		return err_set(err, why.code, "the line is no JSON request: %s", why.text);
 	if (json_type_of(request->json) != JSON_OBJECT)
 		return err_set(err, ERR_INVALID, "a request is a JSON object, such as {\"op\":\"status\"}");
 	request->id = json_get(request->json, "id");

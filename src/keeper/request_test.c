@@ -33,6 +33,10 @@ static const struct good GOOD[] = {
 	{"{\"op\":\"inspect\",\"code\":\"\",\"detail_level\":1}", REQUEST_INSPECT},
 	{"{\"op\":\"variables\",\"pattern\":\"x*\",\"max\":10000}", REQUEST_VARIABLES},
 	{"{\"op\":\"variables\"}", REQUEST_VARIABLES},
+	{"{\"op\":\"files\"}", REQUEST_FILES},
+	{"{\"op\":\"files\",\"cell\":\"c1\"}", REQUEST_FILES},
+	{"{\"op\":\"images\",\"since\":7,\"section\":\"\"}", REQUEST_IMAGES},
+	{"{\"op\":\"outputs\",\"section\":\"a\",\"max_chars\":0,\"item_chars\":9}", REQUEST_OUTPUTS},
 };
 
 static void good_requests(void **state)
@@ -87,6 +91,8 @@ static const struct bad BAD[] = {
 	{"{\"op\":\"events\",\"since\":-1}", "since"},
 	{"{\"op\":\"run\",\"code\":\"\xff\"}", "JSON"},
 	{"{\"op\":\"run\",\"code\":\"a\nb\"}", "JSON"},
+	{"null", "object"},
+	{"{\"op\":\"files\",\"since\":\"x\"}", "since"},
 };
 
 static void bad_requests(void **state)

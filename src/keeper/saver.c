@@ -36,6 +36,7 @@ struct saver {
 	int64_t last_end_us;
 	int64_t last_duration_us;
 	bool failing;
+	bool stopped;
 	/* used by the worker between queueing and its end: */
 	struct buf bytes;
 	struct err err;
@@ -57,6 +58,7 @@ struct saver *saver_new(uv_loop_t *loop, int dirfd, bool adopt, struct notebook 
 	saver->notebook = notebook;
 	saver->events = events;
 	saver->data = data;
+	saver->last_end_us = clock_monotonic_us(); /* the first save is not in the way of the first answer */
 	saver->timer = mem_zalloc(sizeof(*saver->timer));
 	uv_timer_init(loop, saver->timer);
 	uv_unref((uv_handle_t *)saver->timer);
@@ -98,8 +100,9 @@ static void save_work(uv_work_t *work)
 /* Calls the waiters whose version is in the file, or all that were in flight when the save failed. */
 static void waiters_call(struct saver *saver, uint64_t version, const struct err *err)
 {
-	struct waiter **at = &saver->waiters;
+	struct waiter **at = &saver->waiters, *due = NULL;
 
+	/* Taken off first: who is called may wait again, for the save that starts then. */
 	while (*at) {
 		struct waiter *waiter = *at;
 
@@ -108,6 +111,13 @@ static void waiters_call(struct saver *saver, uint64_t version, const struct err
 			continue;
 		}
 		*at = waiter->next;
+		waiter->next = due;
+		due = waiter;
+	}
+	while (due) {
+		struct waiter *waiter = due;
+
+		due = waiter->next;
 		waiter->done(waiter->data, err);
 		free(waiter);
 	}
@@ -120,18 +130,20 @@ static void save_ended(uv_work_t *work, int status)
 	struct saver *saver = work->data;
 	uint64_t version = saver->in_flight;
 	bool failed = status != 0 || saver->status != 0;
+	bool was_failing = saver->failing;
 
 	saver->last_duration_us = clock_monotonic_us() - saver->last_end_us;
 	saver->last_end_us = clock_monotonic_us();
-	saver->in_flight = 0;
 	buf_release(&saver->bytes);
 	if (!failed)
 		saver->saved = version;
-	if (failed && !saver->failing)
-		saver->events->failed(saver->data, &saver->err);
 	saver->failing = failed;
+	/* Still in flight: what is said of it may touch the saver, which must not start the next one here. */
+	if (failed && !was_failing)
+		saver->events->failed(saver->data, &saver->err);
 	if (saver->moved)
 		saver->events->moved(saver->data, save_name(saver->save));
+	saver->in_flight = 0;
 	waiters_call(saver, version, failed ? &saver->err : NULL);
 	saver_schedule(saver);
 }
@@ -160,7 +172,7 @@ static void saver_schedule(struct saver *saver)
 	int64_t interval_ms = saver->last_duration_us * SAVE_INTERVAL_FACTOR / 1000;
 	int64_t since_ms = (clock_monotonic_us() - saver->last_end_us) / 1000;
 
-	if (saver->in_flight || saver->version == saver->saved || uv_is_active((uv_handle_t *)saver->timer))
+	if (saver->stopped || saver->in_flight || saver->version == saver->saved || uv_is_active((uv_handle_t *)saver->timer))
 		return;
 	if (saver->waiters && !saver->failing) {
 		save_start(saver);
@@ -194,4 +206,15 @@ void saver_wait(struct saver *saver, void (*done)(void *data, const struct err *
 	uv_timer_stop(saver->timer);
 	saver->failing = false; /* a waiter wants an answer now, also a bad one */
 	saver_schedule(saver);
+}
+
+void saver_stop(struct saver *saver)
+{
+	struct err err = ERR_INIT;
+
+	assert(!saver->in_flight);
+	saver->stopped = true;
+	uv_timer_stop(saver->timer);
+	err_set(&err, ERR_GONE, "the session has stopped");
+	waiters_call(saver, UINT64_MAX, &err);
 }

@@ -34,6 +34,9 @@ void saver_wait(struct saver *saver, void (*done)(void *data, const struct err *
 
 const char *saver_name(const struct saver *saver); /* file name in use; borrowed */
 
+/* No save begins any more. For the time after the last saver_wait(), whose `done` may call it. */
+void saver_stop(struct saver *saver);
+
 /* Nothing may be in flight (see saver_wait). */
 void saver_free(struct saver *saver);
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "keeper/files.h"
 
 enum { LADDER_AGAIN_MS = 2000, LADDER_KILL_MS = 3000 };
 /* No move leads to STARTING: it stands for "no such move". */
@@ -154,6 +155,17 @@ static void add_text(struct session *session, const struct cell *cell, struct ev
 		json_set(event->body, "text", json_new_string(buf_bytes(&text), text.len));
 }
 
+/* What the cell did to the workspace. One that never ran, or ran under another keeper, is not asked. */
+static void add_files(struct session *session, const struct cell *cell, struct json *body)
+{
+	struct changes changes = CHANGES_INIT;
+
+	if (session->watch && session->running == cell)
+		watch_cell_ended(session->watch, clock_monotonic_us() - cell->started_us, &changes);
+	files_tell(session->watch, &changes, body);
+	changes_release(&changes);
+}
+
 void session_finish(struct session *session, struct cell *cell, const char *status, const char *reason,
 		    const char *state, int64_t execution_count)
 {
@@ -170,7 +182,7 @@ void session_finish(struct session *session, struct cell *cell, const char *stat
 	json_set(event.body, "execution_count", execution_count > 0 ? json_new_int(execution_count) : NULL);
 	json_set_int(event.body, "duration_us", ran ? clock_monotonic_us() - cell->started_us : 0);
 	json_set(event.body, "usage", usage_json(session));
-	json_set(event.body, "files", json_new_array());
+	add_files(session, cell, event.body);
 	record_flush(session->record);
 	say_truncated(session, cell);
 	add_text(session, cell, &event);
@@ -180,7 +192,7 @@ void session_finish(struct session *session, struct cell *cell, const char *stat
 	}
 	cell_move(session->cells, cell, !ran ? CELL_CANCEL : strcmp(status, "died") == 0 ? CELL_DIED : CELL_DONE);
 	record_event(session->record, &event);
-	record_sync_now(session->record);
+	record_sync_soon(session->record);
 }
 
 void session_cancel_queue(struct session *session, const char *reason)
@@ -220,13 +232,16 @@ static void cell_start(struct session *session, struct cell *cell)
 	session_move(session, SESSION_RUN);
 	cell_move(session->cells, cell, CELL_START);
 	session->running = cell;
+	if (session->watch)
+		watch_cell_starts(session->watch);
 	cell->started_us = clock_monotonic_us();
-	record_body(session->record, EVENT_STARTED, cell->id, NULL);
 	uv_timer_start(session->cell_timer, cell_timer_fired, (uint64_t)(timeout_us + 999) / 1000, 0);
 	/* A guest that cannot be told is dead or dying: its pidfd says so, and that ends the cell. */
 	if (session->engine->ops->run(session->engine, cell->number, cell->code, cell->code_len,
 				      cell->allow_stdin, &err) != 0)
 		session->engine->ops->kill(session->engine);
+	/* While the guest wakes up; what it says is heard only when the loop comes round again. */
+	record_body(session->record, EVENT_STARTED, cell->id, NULL);
 }
 
 void session_next(struct session *session)
@@ -324,17 +339,30 @@ static void record_closed(void *data, const struct err *err)
 {
 	struct session *session = data;
 
-	(void)err; /* a save that failed has been tried; the journal has everything */
+	(void)err;
 	session->released(session->ended_data); /* before anyone is told that it has stopped */
 	session_answer(&session->restart_waiters, NULL);
 	session_answer(&session->stop_waiters, NULL);
 	server_close(session->server, server_closed, session);
 }
 
-static void session_close(struct session *session)
+/* The notebook's last save may have had something to say; nothing comes after `stopped`. */
+static void notebook_saved(void *data, const struct err *err)
 {
+	struct session *session = data;
 	struct json *body = json_new_object();
 
+	(void)err; /* it has been tried; the journal has everything */
+	json_set_string(body, "reason", session->stop_reason);
+	if (journal_seq(record_journal(session->record)) > 0)
+		record_body(session->record, EVENT_STOPPED, NULL, body);
+	else
+		json_free(body);
+	record_close(session->record, record_closed, session);
+}
+
+static void session_close(struct session *session)
+{
 	uv_timer_stop(session->cell_timer);
 	session_refuse_asks(session, "the session is stopping");
 	session_release_engine(session);
@@ -344,12 +372,7 @@ static void session_close(struct session *session)
 	if (record_is_full(session->record))
 		record_drop_held(session->record);
 	session_say_truncated(session);
-	json_set_string(body, "reason", session->stop_reason);
-	if (journal_seq(record_journal(session->record)) > 0)
-		record_body(session->record, EVENT_STOPPED, NULL, body);
-	else
-		json_free(body);
-	record_close(session->record, record_closed, session);
+	saver_wait(record_saver(session->record), notebook_saved, session);
 }
 
 /*

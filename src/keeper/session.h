@@ -25,6 +25,7 @@
 #include "keeper/config.h"
 #include "keeper/record.h"
 #include "keeper/server.h"
+#include "keeper/watch.h"
 #include "sandbox/box.h"
 #include "sandbox/policy.h"
 
@@ -80,6 +81,7 @@ struct session {
 
 	enum session_state state;
 	struct cell *running;
+	struct watch *watch;     /* of the workspace; NULL: nothing can change there, or it is not there */
 	char *section;           /* title of the last section; NULL: none yet */
 	bool draining;           /* stop when the queue is empty */
 	const char *stop_reason; /* constant; NULL: not stopping */

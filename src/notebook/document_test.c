@@ -56,7 +56,7 @@ static void test_cells(void **state)
 	assert_non_null(json_get(document.cells[1].attachments, "a.png"));
 	assert_int_equal(document.cells[2].type, DOCUMENT_RAW);
 	assert_string_equal(document.cells[2].source, "");
-	assert_null(document.cells[2].metadata);
+	assert_int_equal(json_length(document.cells[2].metadata), 0);
 	assert_int_equal(json_get_int(document.metadata, "a", 0), 1);
 	document_release(&document);
 }

@@ -192,7 +192,8 @@ struct json *meta_notebook(const struct json *session)
 	json_set(metadata, "kernelspec", python_kernel());
 	take_kernel(metadata, session);
 	take_kernel(metadata, over);
-	json_set(metadata, "fumehood", origin(session));
+	if (json_get_string(session, "id") != NULL) /* a notebook that was not run has no session */
+		json_set(metadata, "fumehood", origin(session));
 	if (json_type_of(over) == JSON_OBJECT)
 		json_each(over, take_free, metadata);
 	return metadata;

@@ -20,8 +20,8 @@ struct json *meta_cell(const struct json *given, bool is_code);
  * The notebook's metadata from the `session` event's body. body.notebook.metadata, of a notebook
  * that is being run, brings the free keys and the kernelspec (else that of the event, else
  * Python's). language_info tells what ran the cells, so there the event comes first, then that
- * notebook, then Python. `fumehood` is always {session, version} of this session. The caller owns
- * the result.
+ * notebook, then Python. `fumehood` is always {session, version} of this session, if the body has
+ * an id: a notebook that was not run has none. The caller owns the result.
  */
 struct json *meta_notebook(const struct json *session);
 

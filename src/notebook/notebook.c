@@ -38,8 +38,10 @@ struct cell {
 	size_t source_len;
 	struct json *metadata;    /* owned, fits the schema */
 	struct json *attachments; /* shared with the event, may be NULL */
+	struct json *given; /* outputs of another run, before those of this one; may be NULL */
 	struct outputs outputs;
 	int64_t execution_count; /* -1: none */
+	bool untimed;
 	struct buf form;         /* as it stands in the file */
 };
 
@@ -54,6 +56,7 @@ struct notebook {
 	struct json *metadata;
 	unsigned ids_made;
 	bool changed;
+	bool untimed; /* new cells get no times */
 };
 
 static int cell_compare_key(const void *a, const void *b)
@@ -82,6 +85,7 @@ static void cell_free(struct cell *cell)
 	buf_release(&cell->form);
 	json_free(cell->metadata);
 	json_free(cell->attachments);
+	json_free(cell->given);
 	free(cell->source);
 	free(cell->key);
 	free(cell);
@@ -169,6 +173,7 @@ static struct cell *cell_add(struct notebook *notebook, enum cell_type type, con
 	}
 	cell->type = type;
 	cell->execution_count = -1;
+	cell->untimed = notebook->untimed;
 	outputs_init(&cell->outputs, &notebook->displays);
 	id_take(notebook, cell, id);
 	notebook->cells[notebook->count++] = cell;
@@ -238,6 +243,34 @@ static void apply_note(struct notebook *notebook, const struct json *body)
 		cell->attachments = json_keep(attachments);
 }
 
+void notebook_take(struct notebook *notebook, const struct document_cell *given, bool outputs)
+{
+	static const enum cell_type types[] = {CELL_CODE, CELL_MARKDOWN, CELL_RAW};
+	struct cell *cell = cell_add(notebook, types[given->type], given->id);
+
+	cell->source = mem_copy(given->source, given->source_len);
+	cell->source_len = given->source_len;
+	if (given->attachments != NULL)
+		cell->attachments = json_keep(given->attachments);
+	cell->metadata = json_copy(given->metadata);
+	if (given->type != DOCUMENT_CODE)
+		return;
+	if (outputs && given->outputs != NULL)
+		cell->given = json_keep(given->outputs);
+	if (outputs)
+		cell->execution_count = given->execution_count;
+	else
+		json_remove(cell->metadata, "execution");
+	cell->key = mem_string(given->id);
+	if (tsearch(cell, &notebook->by_key, cell_compare_key) == NULL)
+		abort(); /* out of memory, as in base/mem */
+}
+
+void notebook_omit_timing(struct notebook *notebook)
+{
+	notebook->untimed = true;
+}
+
 static void apply_section(struct notebook *notebook, const struct json *body)
 {
 	cleanup_buf struct buf heading = BUF_INIT;
@@ -265,6 +298,8 @@ static void cell_set_times(struct cell *cell, int64_t t_us, const char *first, c
 	struct json *execution = json_get(cell->metadata, "execution");
 	char text[CLOCK_TEXT_SIZE];
 
+	if (cell->untimed)
+		return;
 	if (execution == NULL) {
 		execution = json_new_object();
 		json_set(cell->metadata, "execution", execution);
@@ -435,7 +470,7 @@ static void cell_emit(const struct cell *cell, struct emit *emit)
 	emit_value(emit, cell->metadata);
 	if (cell->type == CELL_CODE) {
 		emit_key(emit, "outputs");
-		outputs_emit(&cell->outputs, emit);
+		outputs_emit(&cell->outputs, cell->given, emit);
 	}
 	emit_key(emit, "source");
 	emit_lines(emit, cell->source, cell->source_len);

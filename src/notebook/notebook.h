@@ -35,6 +35,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "journal/event.h"
+#include "notebook/document.h"
 
 struct notebook;
 
@@ -45,6 +46,14 @@ void notebook_free(struct notebook *notebook);
  * them afterwards. Never fails on hostile content: what cannot be in a notebook is converted (a
  * JSON value under a text mime type becomes its JSON text) or left out. */
 void notebook_apply(struct notebook *notebook, const struct event *event);
+
+/* Adds a cell of a notebook that was read, whether or not it is run: events whose `cell` is its id
+ * then go to it. `outputs`: with the outputs and the count it had. Parts of it are shared, not
+ * copied. */
+void notebook_take(struct notebook *notebook, const struct document_cell *cell, bool outputs);
+
+/* From now on cells that are added get no metadata.execution. */
+void notebook_omit_timing(struct notebook *notebook);
 
 /* Whether anything changed since the last notebook_write(). */
 bool notebook_changed(const struct notebook *notebook);

@@ -357,9 +357,43 @@ static void output_emit_error(const struct output *output, struct emit *emit)
 	emit_value(emit, json_get(output->error, "traceback"));
 }
 
-void outputs_emit(const struct outputs *outputs, struct emit *emit)
+/* An output of a file: its members in the order of their names, texts as lines. */
+static void given_emit(const struct json *output, struct emit *emit)
+{
+	static const char *const keys[] = {"data",     "ename",       "evalue", "execution_count",
+					   "metadata", "name",        "output_type", "text",
+					   "traceback"};
+	const char *type = json_get_string(output, "output_type");
+	bool is_result = type != NULL && strcmp(type, "execute_result") == 0;
+
+	emit_open(emit, '{');
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const struct json *value = json_get(output, keys[i]);
+		size_t len = 0;
+
+		if (value == NULL && !(is_result && strcmp(keys[i], "execution_count") == 0))
+			continue;
+		emit_key(emit, keys[i]);
+		if (strcmp(keys[i], "data") == 0) {
+			emit_bundle(emit, value);
+		} else if (strcmp(keys[i], "text") == 0) {
+			const char *text = json_string(value, &len);
+
+			emit_lines(emit, text != NULL ? text : "", len);
+		} else {
+			emit_value(emit, value);
+		}
+	}
+	emit_close(emit, '}');
+}
+
+void outputs_emit(const struct outputs *outputs, const struct json *before, struct emit *emit)
 {
 	emit_open(emit, '[');
+	for (size_t i = 0; i < json_length(before); i++) {
+		emit_item(emit);
+		given_emit(json_at(before, i), emit);
+	}
 	for (const struct output *output = outputs->first; output != NULL; output = output->next) {
 		emit_item(emit);
 		emit_open(emit, '{');

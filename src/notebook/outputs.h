@@ -66,7 +66,8 @@ void outputs_clear(struct outputs *outputs, bool wait);
 bool displays_update(struct displays *displays, struct json *display_id, struct json *data,
 		     struct json *metadata);
 
-/* The array of outputs. */
-void outputs_emit(const struct outputs *outputs, struct emit *emit);
+/* The array of outputs. `before` (may be NULL): outputs of a file that keep the schema, with joined
+ * texts, which come first. */
+void outputs_emit(const struct outputs *outputs, const struct json *before, struct emit *emit);
 
 #endif

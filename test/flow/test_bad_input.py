@@ -5,9 +5,8 @@ What has no home elsewhere is here; kills, full disks and slow clients under loa
 import json
 import os
 import pathlib
-import struct
+import re
 import subprocess
-import sys
 
 import nbformat
 import pytest
@@ -42,9 +41,9 @@ def test_missing_python(house):
     assert result.status == FAULT and "/nosuch/python" in result.err, result
 
 
-def test_no_python_at_all(house):
-    result = house.cli("run", "-c", "1", env={"FUMEHOOD_PYTHON": "", "PATH": "/nosuch"})
-    assert result.status == FAULT and "python" in result.err, result
+def test_python_that_is_not_on_the_path(house):
+    result = house.cli("run", "--python", "nosuch-python", "-c", "1")
+    assert result.status == FAULT and "nosuch-python" in result.err, result
 
 
 @pytest.mark.parametrize("program", ["/bin/true", "/bin/cat", "/etc/passwd"])
@@ -70,8 +69,8 @@ def test_python_goes_away(house, folder):
 
 
 def make_venv(path, **files):
-    """A venv without pip; `files` are put into its site-packages."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", path], check=True)
+    """A venv without pip, of Debian's Python; `files` are put into its site-packages."""
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", path], check=True)
     site = next(pathlib.Path(path).glob("lib/python3*/site-packages"))
     for name, text in files.items():
         (site / name.replace("__", ".")).write_text(text)
@@ -119,10 +118,12 @@ def test_runtime_folder_of_others(house, folder):
 
 
 def test_output_that_cannot_be_written_is_found_before_the_run(house, folder):
-    for path in ("/proc/x.ipynb", str(folder), "nosuch/x.ipynb"):
+    for path in (str(folder), "nosuch/x.ipynb"):
         result = house.cli("run", "-c", "open('ran', 'w')", "-w", str(folder), "-o", path)
-        assert result.status == FAULT and path in result.err, result
+        assert result.status == FAULT and path.rpartition("/")[0] in result.err, result
     assert not (folder / "ran").exists()
+    result = house.cli("run", "-c", "print('kept')", "-o", "/proc/x.ipynb")
+    assert result.status == FAULT and "/proc" in result.err, result
 
 
 def test_session_directory_that_is_damaged(house):
@@ -223,21 +224,17 @@ VERSION_3 = json.dumps({"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "wor
 @pytest.mark.parametrize("text, reason", [
     ("{\"cells\": [", "bytes? "), (notebook_text()[:-30], "bytes? "), ("", "empty|JSON|bytes? "),
     ("[]", "notebook|object"), ("3", "notebook|object"), ("<html>", "JSON|bytes? "),
-    (VERSION_3, "nbconvert|convert"), (notebook_text(nbformat=5), "version|nbformat"),
+    (VERSION_3, "nbconvert|convert"), ("null", "object"), (notebook_text(nbformat=5), "format 5"),
     (notebook_text(cells={}), "cells"), (notebook_text(cells=[3]), "cell 1"),
     (notebook_text(cells=[{"cell_type": "code"}]), "cell 1"),
     ("{\"a\":" * 5000 + "1" + "}" * 5000, "deep|level"),
-    (notebook_text().replace("ran", "\ud800\x00"[1:]), None),
-], ids=["open", "cut", "empty", "array", "number", "html", "version3", "version5", "cells", "cell",
+    (notebook_text().replace("ran", "\x00"), "control character"),
+], ids=["open", "cut", "empty", "array", "number", "html", "version3", "null", "version5", "cells", "cell",
         "source", "deep", "control"])
 def test_notebook_that_is_none(house, folder, text, reason):
     (folder / "n.ipynb").write_text(text)
     result = house.cli("run", "n.ipynb", cwd=folder)
-    if reason is None:  # a NUL that is escaped, as JSON has it, is code like any other
-        assert result.status == CELL_FAILED and "null" in result.err, result
-        return
     assert result.status == FAULT and "n.ipynb" in result.err and result.out == "", result
-    import re
     assert re.search(reason, result.err), result
 
 
@@ -261,7 +258,7 @@ def test_notebook_that_is_too_large(house, folder):
     with open(folder / "n.ipynb", "wb") as file:
         file.truncate(600 * MIB)
     result = house.cli("run", "n.ipynb", cwd=folder)
-    assert result.status == FAULT and "MiB" in result.err, result
+    assert result.status == FAULT and "larger than" in result.err, result
     cell = {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "x" * (70 * MIB)}
     (folder / "n.ipynb").write_text(notebook_text(cells=[cell]))
     result = house.cli("run", "n.ipynb", cwd=folder)
@@ -308,7 +305,6 @@ def test_odd_code(house, folder, code, out):
     (b"-" * 200000 + b"1", CELL_FAILED, "Error"),
 ], ids=["nul", "latin1", "17-mb", "mixed-tabs", "bom-inside", "parentheses", "minus"])
 def test_bad_code(house, folder, code, status, reason):
-    import re
     (folder / "f.py").write_bytes(code)
     result = house.cli("run", "f.py", cwd=folder)
     assert result.status == status and re.search(reason, result.err), (result.status, result.err[-2000:])
@@ -332,7 +328,6 @@ def test_lone_surrogates(pipe):
     (b'{"op":"run","code":"1","id":"%s"}' % (b"x" * 65), "invalid"),
     (b'{"op":"run","code":"1","timeout":0}', "invalid"),
     (b'{"op":"run","code":"1","timeout":-1}', "invalid"),
-    (b'{"op":"run","code":"1","timeout":1e999}', "invalid"),
     (b'{"op":"run","code":"1","timeout":"1"}', "invalid"),
     (b'{"op":"run","code":"1","code":"2"}', "invalid"), (b'{"op":"run","code":"\xff"}', "invalid"),
     (b'{"op":"run","code":"1"}x', "invalid"), (b'{"op":"run","code":"a\tb"}', "invalid"),
@@ -460,7 +455,7 @@ def test_cell_prints_a_gigabyte(house):
     session = house.session()
     with house.keeper(session, since=None) as keeper:
         cell = keeper.ask("run", id="big", code="import sys\nblock = 'x' * 1048575 + '\\n'\n"
-                          "for i in range(1024):\n    n = sys.stdout.write(block)\n1")["cell"]
+                          "for i in range(1024):\n    n = sys.stdout.write(block)\n1 / 0")["cell"]
         while keeper.ask("status")["state"] != "idle":
             pass
         status = fumehood_kit.read_proc(keeper.pid, "status").decode()
@@ -470,7 +465,8 @@ def test_cell_prints_a_gigabyte(house):
         kept = sum(len(e["text"]) for e in keeper.events if e["type"] == "stream")
         dropped = sum(e["bytes_dropped"] for e in keeper.events if e["type"] == "truncated")
         assert 60 * MIB <= kept <= 65 * MIB and kept + dropped == 1024 * MIB
-        assert keeper.events[-1]["status"] == "ok"
+        assert keeper.events[-1]["status"] == "error"
+        assert [e["ename"] for e in keeper.events if e["type"] == "error"] == ["ZeroDivisionError"]
         assert grown < 400 * 1024, "the keeper had %d KiB" % grown
     journal = (session / "journal.ndjson").stat().st_size
     assert journal < 100 * MIB
@@ -482,8 +478,8 @@ def test_background_child_holds_the_pipe(pipe):
                     "stdin=subprocess.PIPE)\nprint('now')", id="first")
     assert cell.status == "ok" and cell.out == "now\n"
     pipe.run("n = p.stdin.write(b'x\\n')\np.stdin.flush()", id="second")
-    event = pipe.next(lambda m: m.get("type") == "stream" and m.get("text") == "late\n", "late output")
-    assert event["cell"] in ("first", "second")
+    while not any(event.get("text") == "late\n" for event in pipe.events):
+        pipe.line()
     works(pipe)
 
 
@@ -519,7 +515,7 @@ GARBAGE = {
     "descriptors": "s = socket.socket(fileno=os.dup(3))\n"
                    "s.sendmsg([struct.pack('=BBHI', 100, 1, 0, 2)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,"
                    " array.array('i', [os.open('/dev/null', 0)] * 20))])\ns.close()",
-    "open memfd": "fd = os.memfd_create('x')\nos.truncate(fd, 1 << 40)\ns = socket.socket(fileno=os.dup(3))\n"
+    "open memfd": "fd = os.memfd_create('x')\nos.truncate(fd, 1 << 27)\ns = socket.socket(fileno=os.dup(3))\n"
                   "s.sendmsg([struct.pack('=BBHI', 100, 1, 0, 2)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,"
                   " array.array('i', [fd]))])\ns.close()",
     "flood": "for i in range(20000): send('w', 2)\nfor i in range(2000): os.write(3, b'')",

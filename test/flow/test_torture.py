@@ -1,13 +1,15 @@
 """kill -9 at random moments, of everything that a session consists of.
 
-Sessions run side by side, each in rounds: cells that flood, draw, display, fork and outlive themselves are
-sent, a client listens, and at a random moment a random victim (keeper, guest, PID 1 of the box, pool, zygote) is
-killed. After each round: the journal is whole, what the client was told is in it byte for byte, the
-notebook on disk is whole, and the session works again. At the end of a session: the notebook is valid and equals
-the one rebuilt from the journal, blobs are what their names say, and nothing is left.
+Sessions run side by side, each in rounds: cells that flood, draw, display, fork and outlive
+themselves are sent, a client listens, and at a random moment a random victim (keeper, guest, PID 1
+of the box, pool, zygote) is killed. After each round: the journal is whole, what the client was
+told is in it byte for byte, the notebook on disk is whole, and the session works again. At the end
+of a session: the notebook is valid and equals the one rebuilt from the journal, blobs are what
+their names say, and nothing is left.
 
-FUMEHOOD_TORTURE  rounds (100; 1,000 with FUMEHOOD_LONG=1)      FUMEHOOD_SEED  repeats a run's choices
+FUMEHOOD_TORTURE: rounds (100; 1,000 with FUMEHOOD_LONG=1). FUMEHOOD_SEED repeats a run's choices.
 """
+
 import collections
 import concurrent.futures
 import hashlib
@@ -29,38 +31,49 @@ SEED = os.environ.get("FUMEHOOD_SEED") or secrets.token_hex(4)
 SESSIONS_AT_ONCE = 3
 ROUNDS_OF_A_SESSION = 9
 VICTIMS = {"keeper": 10, "guest": 6, "init": 4, "pool": 1, "zygote": 1}  # name: weight
-FILES = {"session.json", "lock", "journal.ndjson", "notebook.ipynb", "blobs", "images", "workspace", "keeper.log"}
+FILES = {
+    "session.json",
+    "lock",
+    "journal.ndjson",
+    "notebook.ipynb",
+    "blobs",
+    "images",
+    "workspace",
+    "keeper.log",
+}
 
 # What runs while the blow falls. Each stores `canary` first, and ends by itself within seconds.
 CELLS = {
     "flood": "for i in range(30000): print(i, 'x' * (i % 200))",
     "both streams": "import sys\n"
-                    "for i in range(4000):\n"
-                    "    print('out', i, flush=True)\n"
-                    "    print('err', i, file=sys.stderr, flush=True)",
+    "for i in range(4000):\n"
+    "    print('out', i, flush=True)\n"
+    "    print('err', i, file=sys.stderr, flush=True)",
     "one long line": "print('y' * 3_000_000)",
     "figures": "import matplotlib.pyplot as plt\n"
-               "for n in range(4):\n"
-               "    plt.plot([1, n, 3]); plt.title('figure %d' % n); plt.show(); print(n)",
+    "for n in range(4):\n"
+    "    plt.plot([1, n, 3]); plt.title('figure %d' % n); plt.show(); print(n)",
     "displays": "from time import sleep\n"
-                "handle = display('first', display_id='d')\n"
-                "for i in range(200):\n"
-                "    update_display('now %d' % i, display_id='d') if 'update_display' in globals() else None\n"
-                "    display({'text/plain': 'p%d' % i, 'text/html': '<b>%d</b>' % i}, raw=True)\n"
-                "    print(i)",
-    "big values": "for i in range(12): display({'text/plain': str(i) * 200_000}, raw=True); print(i)",
+    "handle = display('first', display_id='d')\n"
+    "for i in range(200):\n"
+    "    handle.update('now %d' % i)\n"
+    "    display({'text/plain': 'p%d' % i, 'text/html': '<b>%d</b>' % i}, raw=True)\n"
+    "    print(i)",
+    "big values": "for i in range(12):\n"
+    "    display({'text/plain': str(i) * 200_000}, raw=True); print(i)",
     "late threads": "import threading, time\n"
-                    "def late():\n"
-                    "    for i in range(100): print('late', i); time.sleep(0.002)\n"
-                    "for _ in range(4): threading.Thread(target=late).start()",
+    "def late():\n"
+    "    for i in range(100): print('late', i); time.sleep(0.002)\n"
+    "for _ in range(4): threading.Thread(target=late).start()",
     "children": "import os, subprocess\n"
-                "subprocess.Popen(['sh', '-c', 'for i in 1 2 3 4 5; do echo child $i; sleep 0.05; done'])\n"
-                "subprocess.run(['sh', '-c', 'yes | head -c 200000'])\n"
-                "pid = os.fork()\n"
-                "if pid == 0:\n"
-                "    os.write(1, b'forked\\n' * 1000); os._exit(0)\n"
-                "os.waitpid(pid, 0)\n"
-                "'done'",
+    "loop = 'for i in 1 2 3 4 5; do echo child $i; sleep 0.05; done'\n"
+    "subprocess.Popen(['sh', '-c', loop])\n"
+    "subprocess.run(['sh', '-c', 'yes | head -c 200000'])\n"
+    "pid = os.fork()\n"
+    "if pid == 0:\n"
+    "    os.write(1, b'forked\\n' * 1000); os._exit(0)\n"
+    "os.waitpid(pid, 0)\n"
+    "'done'",
     "an error": "print('before'); 1 / 0",
     "a wait": "import time\ntime.sleep(1)",
 }
@@ -166,15 +179,25 @@ class Lane:
         victim = self.random.choices(list(VICTIMS), VICTIMS.values())[0]
         names = self.random.sample(list(CELLS), self.random.choice((1, 1, 2, 3)))
         self.what = "seed %s, session %s: %s killed during %s" % (
-            SEED, self.session.name, victim, ", ".join(names))
+            SEED,
+            self.session.name,
+            victim,
+            ", ".join(names),
+        )
         try:
             for number, name in enumerate(names):
                 self.cell_count += 1
-                self.witness.send(op="run", id="t%d" % self.cell_count, code="canary = 1\n" + CELLS[name])
+                self.witness.send(
+                    op="run", id="t%d" % self.cell_count, code="canary = 1\n" + CELLS[name]
+                )
                 if self.random.random() < 0.3:
-                    self.witness.send(op=self.random.choice(("save", "status", "notebook")), id=number)
-            self.witness.hear_for(self.random.choice((0.01, 0.05, 0.2, 0.5)) * self.random.random(),
-                                  self.random.choice((1000, 100_000, 10_000_000)))
+                    self.witness.send(
+                        op=self.random.choice(("save", "status", "notebook")), id=number
+                    )
+            self.witness.hear_for(
+                self.random.choice((0.01, 0.05, 0.2, 0.5)) * self.random.random(),
+                self.random.choice((1000, 100_000, 10_000_000)),
+            )
             self.blow(victim)
         except BaseException as error:
             raise AssertionError("%s\n%s" % (self.what, self.scene())) from error
@@ -188,12 +211,15 @@ class Lane:
     def blow(self, victim):
         keeper = self.witness.process.pid
         init = next(iter(children(keeper)), None)
-        pids = {"keeper": lambda: [keeper], "init": lambda: [init] if init else [],
-                "guest": lambda: children(init)[:1] if init else [],
-                "pool": lambda: sorted(self.house.pools()),
-                "zygote": lambda: sorted(self.house.zygotes())}[victim]()
+        pids = {
+            "keeper": lambda: [keeper],
+            "init": lambda: [init] if init else [],
+            "guest": lambda: children(init)[:1] if init else [],
+            "pool": lambda: sorted(self.house.pools()),
+            "zygote": lambda: sorted(self.house.zygotes()),
+        }[victim]()
         inside = [init, *children(init)] if init else []
-        begin = time.monotonic()
+        self.struck = time.monotonic()
         for pid in pids:
             kill(pid)
             self.kills[victim] += 1
@@ -201,7 +227,12 @@ class Lane:
             self.reopen(inside)
         else:
             self.go_on(victim, bool(pids))
-        self.recoveries.append((time.monotonic() - begin, self.what))
+
+    def restarted(self, **fields):
+        """A new interpreter is there: this is what recovery means."""
+        event = self.witness.event(lambda e: e["type"] == "restarted", "restarted")
+        self.recoveries.append((time.monotonic() - self.struck, self.what))
+        assert fields.items() <= event.items(), event
 
     def reopen(self, inside):
         """The keeper is dead: its box goes, and the next keeper finds everything."""
@@ -221,9 +252,7 @@ class Lane:
             event = self.witness.event(lambda e: e["type"] == "finished", "the end of " + cell)
             status = "died" if cell in started else "cancelled"
             assert (event["status"], event["reason"]) == (status, "keeper"), event
-        event = self.witness.event(lambda e: e["type"] == "restarted", "restarted")
-        assert (event["state"], event["reason"], event["seq"]) == (
-            "reset", "reopened", since + len(cells - finished) + 1), event
+        self.restarted(state="reset", reason="reopened", seq=since + len(cells - finished) + 1)
         self.works(False)
 
     def go_on(self, victim, killed):
@@ -233,26 +262,33 @@ class Lane:
         elif victim in ("pool", "zygote"):
             self.works(True)
             if self.random.random() < 0.5:
+                self.struck = time.monotonic()
                 self.witness.send(op="restart", id="again")
-                self.witness.event(lambda e: e["type"] == "restarted", "restarted")
+                self.restarted(state="reset", reason="restart")
                 self.works(False)
         else:
             event = self.witness.event(
-                lambda e: e["type"] == "died" or e.get("status") == "died", "the word of a death")
+                lambda e: e["type"] == "died" or e.get("status") == "died", "the word of a death"
+            )
             assert event["state"] == "reset", event
-            self.witness.event(lambda e: e["type"] == "restarted", "restarted")
+            self.restarted(state="reset", reason="died")
             self.works(None)
         self.check_journal()
 
     def works(self, canary):
-        """A cell after all that was sent runs; `canary`: whether the variables must have survived."""
+        """A cell after all that was sent runs; `canary`: whether the variables must have survived.
+        A cell after all that was sent runs; `canary`: whether the variables must have survived."""
         self.cell_count += 1
         cell = "t%d" % self.cell_count
         self.witness.send(op="run", id=cell, code="%s\n'canary' in globals()" % AFTER)
-        event = self.witness.event(lambda e: e["type"] == "result" and e["cell"] == cell, "a result")
+        event = self.witness.event(
+            lambda e: e["type"] == "result" and e["cell"] == cell, "a result"
+        )
         if canary is not None:
             assert event["data"]["text/plain"] == str(canary), event
-        event = self.witness.event(lambda e: e["type"] == "finished" and e["cell"] == cell, "an end")
+        event = self.witness.event(
+            lambda e: e["type"] == "finished" and e["cell"] == cell, "an end"
+        )
         assert event["status"] == "ok", event
         refused = [answer for answer in self.witness.answers() if answer["type"] == "refused"]
         assert not refused, refused
@@ -260,15 +296,16 @@ class Lane:
     # ---- what must hold
 
     def check_journal(self, torn=False):
-        """Grown at its end only, each line an event, no hole, no step back; and it holds what was told."""
+        """Grown at its end only, each line an event, no hole, no step back; and it holds what was
+        told."""
         data = (self.session / "journal.ndjson").read_bytes()
         assert data.startswith(self.journal), "the journal has changed where it was whole"
         if torn:
-            data = data[:data.rfind(b"\n") + 1]
+            data = data[: data.rfind(b"\n") + 1]
         assert data.endswith(b"\n") or not data
         if not self.journal:
             self.events, self.lines = [], []
-        lines = data[len(self.journal):].split(b"\n")[:-1]
+        lines = data[len(self.journal) :].split(b"\n")[:-1]
         self.journal = data
         for line in lines:
             event = json.loads(line.decode("utf-8"))
@@ -280,14 +317,14 @@ class Lane:
         assert not self.events or self.events[0]["type"] == "session"
         seq = 0
         for line in self.witness.told:
-            seq = int(line[7:line.index(b",")])
+            seq = int(line[7 : line.index(b",")])
             if seq <= len(self.lines):
                 assert line == self.lines[seq - 1], "told otherwise: %r" % line[:200]
             else:
                 assert not torn, "told and lost: %r" % line[:200]
         if torn and self.witness.buffer.startswith(b'{"seq":') and seq:
             assert self.lines[seq].startswith(self.witness.buffer), "half told and lost"
-        del self.witness.told[:self.witness.read_to]
+        del self.witness.told[: self.witness.read_to]
         self.witness.read_to = 0
 
     def check_notebook_file(self):
@@ -305,6 +342,15 @@ class Lane:
                     path = self.session / "blobs" / value["$blob"]
                     assert path.stat().st_size == value["bytes"], event
 
+    def check_files(self):
+        """No other files; but a save that is killed in the moment of its exchange leaves two whole
+        ones (notebook/save.c), and nobody can say that the other was not somebody's edit."""
+        for path in self.session.iterdir():
+            if path.name.startswith(".fumehood-") and path.suffix == ".tmp":
+                nbformat.validate(json.loads(path.read_bytes()))
+            else:
+                assert path.name in FILES, path
+
     def end(self):
         """Stopped in order: all is there, and nothing else is."""
         try:
@@ -320,12 +366,15 @@ class Lane:
             self.check_notebook_file()
             rebuilt = self.house.cli("export", self.session.name, "-o", "-")
             assert rebuilt.status == 0, rebuilt
-            assert (self.session / "notebook.ipynb").read_bytes() == rebuilt.raw_out, "not the same notebook"
-            assert {path.name for path in self.session.iterdir()} <= FILES
+            assert (
+                self.session / "notebook.ipynb"
+            ).read_bytes() == rebuilt.raw_out, "not the same notebook"
+            self.check_files()
             assert (self.session / "keeper.log").read_text() == ""
         except BaseException as error:
-            raise AssertionError("seed %s, end of session %s\n%s" % (
-                SEED, self.session, self.scene())) from error
+            raise AssertionError(
+                "seed %s, end of session %s\n%s" % (SEED, self.session, self.scene())
+            ) from error
 
 
 @pytest.fixture
@@ -341,15 +390,27 @@ def own_house():
 
 def test_killed_at_random_moments(own_house, capsys):
     begin = time.monotonic()
-    rounds = [ROUNDS // SESSIONS_AT_ONCE + (n < ROUNDS % SESSIONS_AT_ONCE) for n in range(SESSIONS_AT_ONCE)]
+    rounds = [
+        ROUNDS // SESSIONS_AT_ONCE + (n < ROUNDS % SESSIONS_AT_ONCE)
+        for n in range(SESSIONS_AT_ONCE)
+    ]
     lanes = [Lane(own_house, number, count) for number, count in enumerate(rounds)]
     with concurrent.futures.ThreadPoolExecutor(SESSIONS_AT_ONCE) as pool:
         list(pool.map(Lane.run, lanes))
     kills = sum((lane.kills for lane in lanes), collections.Counter())
     recoveries = sorted(entry for lane in lanes for entry in lane.recoveries)
+    summary = "seed %s, %d rounds in %.0f s; killed: %s; recovery p50 %.0f ms, worst %.0f ms (%s)"
     with capsys.disabled():
-        print("\ntorture: seed %s, %d rounds in %.0f s; killed: %s; recovery p50 %.0f ms, worst %.0f ms (%s)" % (
-            SEED, ROUNDS, time.monotonic() - begin,
-            ", ".join("%s %d" % item for item in sorted(kills.items())),
-            recoveries[len(recoveries) // 2][0] * 1e3, recoveries[-1][0] * 1e3,
-            recoveries[-1][1].split(": ", 1)[1]))
+        print(
+            "\ntorture: "
+            + summary
+            % (
+                SEED,
+                ROUNDS,
+                time.monotonic() - begin,
+                ", ".join("%s %d" % item for item in sorted(kills.items())),
+                recoveries[len(recoveries) // 2][0] * 1e3,
+                recoveries[-1][0] * 1e3,
+                recoveries[-1][1].split(": ", 1)[1],
+            )
+        )

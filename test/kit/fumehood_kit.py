@@ -118,6 +118,14 @@ def kill(pid, number=signal.SIGKILL):
         os.close(fd)
 
 
+def memory_peak(pid):
+    """Bytes of memory that the process had at most so far; 0 in a build whose sanitizer needs its own."""
+    if b"libasan" in read_proc(pid, "maps"):
+        return 0
+    fields = dict(line.split(b":", 1) for line in read_proc(pid, "status").splitlines())
+    return int(fields[b"VmHWM"].split()[0]) << 10
+
+
 def children(pid):
     return [other for other in pids() if parent_of(other) == pid]
 
@@ -293,6 +301,8 @@ class Keeper(Client):
             if self.sock.fileno() >= 0 and kind is None:
                 self.stop()
         finally:
+            if kind and self.process:
+                kill(self.process.pid)
             self.close()
 
 
@@ -525,8 +535,10 @@ class House:
                 continue
             texts = [read_proc(pid, "cmdline"), read_proc(pid, "environ"),
                      os.fsencode(link_proc(pid, "cwd"))]
-            if link_proc(pid, "ns/mnt") != ours:  # in a box: the workspace is mounted there
-                texts.append(read_proc(pid, "mountinfo"))
+            if link_proc(pid, "ns/mnt") not in (ours, ""):  # in a box: the workspace is mounted there
+                # What is mounted, never where: a mount of ours can be seen in anyone's namespace.
+                lines = read_proc(pid, "mountinfo").splitlines()
+                texts += [line.split(b" ")[3] for line in lines]
             if any(mark in text for text in texts):
                 found.add(pid)
         parents = {pid: parent_of(pid) for pid in everyone}
@@ -571,6 +583,11 @@ class House:
             bad.append("process %d is left: %s" % (pid, command))
             kill(pid)
         bad += ["socket %s is left" % name for name in self.sockets()]
+        for log in self.sessions.glob("*/keeper.log"):
+            words = log.read_text(errors="replace")
+            if re.search("Sanitizer|runtime error|Assertion", words):
+                bad.append("%s: %s" % (log, words[-3000:]))
+                log.unlink()
         for name in self.sockets():
             os.unlink(self.runtime / name)
         return bad

@@ -61,7 +61,7 @@ struct python {
 	bool sealed;
 	bool paused;
 	unsigned garbage;      /* unreadable messages of this cell */
-	unsigned quick_reads;  /* reads in quick succession */
+	int quick_reads;       /* reads in quick succession; < 0: none are counted for a while */
 	int64_t last_read_us;
 	struct channel_message message;
 	char chunk[256 << 10];

@@ -17,6 +17,8 @@ enum {
 	QUICK_READ_US = 300,        /* reads closer than this are a flood ... */
 	QUICK_READS_MIN = 6,        /* ... when there are so many in a row */
 	FLOOD_PAUSE_NS = 500 * 1000,
+	FLOOD_BYTES_ENOUGH = 32 << 10, /* a read of so many needs no pause to be worth a turn */
+	QUICK_READS_GRACE = 64,        /* reads without a pause after the guest had to ask for one */
 	GARBAGE_WARNING = 1,
 };
 
@@ -180,8 +182,10 @@ static void handle_message(struct python *python)
 		python_hello(python);
 		return;
 	}
-	if (header->type == GUEST_WAITING)
+	if (header->type == GUEST_WAITING) { /* it alternates between its streams: pauses only delay it */
+		python->quick_reads = -QUICK_READS_GRACE;
 		return;
+	}
 	if (header->type == GUEST_ANSWER) {
 		answer_message(python);
 		return;
@@ -239,7 +243,7 @@ static void flood_pause(struct python *python, size_t bytes)
 	struct pollfd control = {.fd = python->control, .events = POLLIN};
 	struct timespec pause = {.tv_sec = 0, .tv_nsec = FLOOD_PAUSE_NS};
 
-	if (bytes == 0)
+	if (bytes == 0 || bytes >= FLOOD_BYTES_ENOUGH)
 		return;
 	if (now - python->last_read_us < QUICK_READ_US + FLOOD_PAUSE_NS / 1000)
 		python->quick_reads++;
