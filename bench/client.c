@@ -1,17 +1,20 @@
 /*
- * The product's side of the benchmark: sessions through libfumehood, timed where an application would be.
+ * The product's side of the benchmark: sessions through libfumehood, timed where an application
+ * would be.
  *
  *     bench-client PYTHON          orders on stdin, one line of answer each on stdout
  *
- * It times and counts; what is measured, how often, and beside what, bench/works.py decides. The clock runs inside this
- * process, from before the call of the library until it returns, so that the pipe to the Python side is in no figure. Orders
- * act on the session that was started last; earlier ones stay open until `stop` has come for each (a
- * hundred sessions at once are a hundred `start`). CODE is its length in bytes, LF, and then the bytes.
+ * It times and counts; what is measured, how often, and beside what, bench/works.py decides. The
+ * clock runs inside this process, from before the call of the library until it returns, so that the
+ * pipe to the Python side is in no figure. Orders act on the session that was started last; earlier
+ * ones stay open until `stop` has come for each (a hundred sessions at once are a hundred `start`).
+ * CODE is its length in bytes, LF, and then the bytes.
  *
  *     start CODE         starts a session and, if CODE is not empty, runs it as the first cell
  *                        -> start_us both_us keeper_pid directory
  *     run N CODE         N cells, one after the other -> N lines: us bytes_of_stdout events status
- *     interrupt MS CODE  runs the cell, interrupts it MS after it began -> us_from_interrupt_to_end status
+ *     interrupt MS CODE  runs the cell, interrupts it MS after it began
+ *                        -> us_from_interrupt_to_end status
  *     stop               stops the session and removes its directory -> us
  *
  * A failure is answered by `failed` and the sentence of the library, and ends the program: a
@@ -23,7 +26,7 @@
 enum {
 	SESSIONS_MAX = 512,
 	CODE_BYTES_MAX = 1 << 20,
-	KEPT_BYTES_MAX = 1 << 20, /* of output; the rest is counted, as the peer's client counts all of it */
+	KEPT_BYTES_MAX = 1 << 20, /* of output; the rest is counted, as the peer counts all */
 };
 
 struct bench {
@@ -61,7 +64,8 @@ static int read_code(struct bench *bench, size_t len)
 
 static const char *status_name(enum fh_status status)
 {
-	static const char *const names[] = {"ok", "error", "interrupted", "timeout", "died", "cancelled"};
+	static const char *const names[] = {"ok",      "error", "interrupted",
+					    "timeout", "died",  "cancelled"};
 
 	return names[status];
 }
@@ -106,8 +110,8 @@ static int order_start(struct bench *bench)
 	}
 	if (error.text[0])
 		return failed(&error);
-	printf("%" PRId64 " %" PRId64 " %ld %s\n", ready - began, ended - began, keeper_pid(session),
-	       fh_directory(session));
+	printf("%" PRId64 " %" PRId64 " %ld %s\n", ready - began, ended - began,
+	       keeper_pid(session), fh_directory(session));
 	return 0;
 }
 
@@ -176,7 +180,8 @@ static int order_interrupt(struct bench *bench, long delay_ms)
 	fh_run_params_init(&params);
 	params.on_event = interrupt_when_started;
 	params.data = &plan;
-	if (fh_run(last_session(bench), bench->code, bench->code_len, &params, &result, &error) != 0)
+	if (fh_run(last_session(bench), bench->code, bench->code_len, &params, &result, &error) !=
+	    0)
 		return failed(&error);
 	printf("%" PRId64 " %s\n", now_us() - plan.began_us, status_name(result.status));
 	fh_result_release(&result);

@@ -3,15 +3,15 @@
  *
  *     bench-floor N                -> N lines: microseconds of each round trip
  *
- * Three processes stand where client, keeper and guest stand: client ─stream─► middle ─seqpacket─► far
- * end, and back. Each blocks in the kernel until it is woken, as the real ones do; the messages have
- * the size of a request of `x=1` and do nothing. A product with a process between client and interpreter cannot be
- * faster than this on the same machine; what it costs above it is its own.
+ * Three processes stand where client, keeper and guest stand: client ─stream─► middle ─seqpacket─►
+ * far end, and back. Each blocks in the kernel until it is woken, as the real ones do; the messages
+ * have the size of a request of `x=1` and do nothing. A product with a process between client and
+ * interpreter cannot be faster than this on the same machine; what it costs above it is its own.
  */
 #include <inttypes.h>
-#include <sys/prctl.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -1,16 +1,18 @@
 """The machine under the benchmark: statistics, memory, and who else was running.
 
-The benchmark is a subreaper (prctl(2)): every process that it or either product has started, and that
-was orphaned since, comes back to it. So "what we started" is simply the tree below this process: its memory can
-be summed, its CPU time can be told from that of others, and it can be ended to the last process.
+The benchmark is a subreaper (prctl(2)): every process that it or either product has started, and
+that was orphaned since, comes back to it. So "what we started" is simply the tree below this
+process: its memory can be summed, its CPU time can be told from that of others, and it can be ended
+to the last process.
 """
+
 import contextlib
 import ctypes
 import os
 import signal
 import time
 
-NOISE_CORES = 0.3       # others used more than this: the row may not be believed
+NOISE_CORES = 0.3  # others used more than this: the row may not be believed
 _PR_SET_CHILD_SUBREAPER = 36
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -30,6 +32,7 @@ def median(values):
 
 
 # ---------------------------------------------------------------- processes
+
 
 def _stat(pid):
     """(parent, state, CPU seconds of it and of the children it has waited for), or None."""
@@ -89,7 +92,9 @@ def end_all(patience=10):
 
 def members(inits):
     """The processes in the pid namespaces of the given ones."""
-    places = {os.readlink(f"/proc/{pid}/ns/pid") for pid in inits} - {os.readlink("/proc/self/ns/pid")}
+    places = {os.readlink(f"/proc/{pid}/ns/pid") for pid in inits} - {
+        os.readlink("/proc/self/ns/pid")
+    }
     found = []
     for name in os.listdir("/proc"):
         with contextlib.suppress(OSError):
@@ -99,6 +104,7 @@ def members(inits):
 
 
 # ---------------------------------------------------------------- memory
+
 
 def pss_mib(pids):
     """Sum of the proportional set sizes: a page that n processes share counts 1/n for each."""
@@ -120,8 +126,9 @@ def rss_mib(pid):
 
 # ---------------------------------------------------------------- noise
 
+
 class Noise:
-    """with Noise() as noise: ...; then noise.cores is how many cores other processes used meanwhile."""
+    """with Noise() as noise: ...; then noise.cores: how many cores others used meanwhile."""
 
     def __enter__(self):
         self.began = self._now()

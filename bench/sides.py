@@ -1,16 +1,19 @@
-"""The two sides of every row, with the same methods: Fumehood through libfumehood, ipykernel through jupyter_client.
+"""The two sides of every row, with the same methods: Fumehood through libfumehood, ipykernel
+through jupyter_client.
 
 A side starts sessions; a session has
 
-    start(code)        starts it and runs code as the first cell; -> (ms until it takes cells, ms until the answer)
-    run(code, n=1)     n cells; -> [Cell]: ms as the client sees it, from before the request until the end and all
-                       output are in
-    interrupt(code)    runs code, interrupts it 300 ms later; -> ms from the interrupt until the end is in
-    stop()             ends it and what it left on the disk
-    memory()           PSS in MiB of all processes that exist because of this session
+    start(code)      starts it and runs code as the first cell;
+                     -> (ms until it takes cells, ms until the answer)
+    run(code, n=1)   n cells; -> [Cell]: ms as the client sees it, from before the request until the
+                     end and all output are in
+    interrupt(code)  runs code, interrupts it 300 ms later; -> ms from then until the end is in
+    stop()           ends it and what it left on the disk
+    memory()         PSS in MiB of all processes that exist because of this session
 
 What goes wrong raises Failed: no figure is made of a failure.
 """
+
 import collections
 import os
 import signal
@@ -35,6 +38,7 @@ def expect(condition, what):
 
 # ---------------------------------------------------------------- Fumehood
 
+
 class Fumehood:
     name = "fumehood"
 
@@ -46,23 +50,35 @@ class Fumehood:
         return FumehoodSession(self)
 
     def client(self):
-        return subprocess.Popen([self.build + "/bench/bench-client", sys.executable], stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, env=self.environment)
+        return subprocess.Popen(
+            [self.build + "/bench/bench-client", sys.executable],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=self.environment,
+        )
 
     def floor(self, n):
-        out = subprocess.run([self.build + "/bench/bench-floor", str(n)], check=True, capture_output=True)
+        out = subprocess.run(
+            [self.build + "/bench/bench-floor", str(n)], check=True, capture_output=True
+        )
         return [float(line) / 1000 for line in out.stdout.split()]
 
     def command(self, *words):
-        return subprocess.run([self.build + "/fumehood", *words], env=self.environment,
-                              stdin=subprocess.DEVNULL, capture_output=True)
+        return subprocess.run(
+            [self.build + "/fumehood", *words],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+        )
 
     def oneshot(self, code):
         return self.command("run", "--python", sys.executable, "-c", code)
 
     @staticmethod
     def plain_python(code):
-        return subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True)
+        return subprocess.run(
+            [sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True
+        )
 
     def stop_pool(self):
         """The next session then finds no warm interpreter."""
@@ -87,7 +103,8 @@ class Fumehood:
 
 
 class FumehoodSession:
-    """One bench-client, with one session or, by further start(), several: all but memory() act on the last."""
+    """One bench-client, with one session or, by further start(), several: all but memory() act on
+    the last."""
 
     def __init__(self, side):
         self.process = side.client()
@@ -95,8 +112,9 @@ class FumehoodSession:
 
     def _order(self, order, code=None):
         data = b"" if code is None else code.encode()
-        self.process.stdin.write(f"{order} {len(data)}\n".encode() + data if code is not None
-                                 else f"{order}\n".encode())
+        self.process.stdin.write(
+            f"{order} {len(data)}\n".encode() + data if code is not None else f"{order}\n".encode()
+        )
         self.process.stdin.flush()
 
     def _answer(self):
@@ -125,7 +143,8 @@ class FumehoodSession:
         return int(us) / 1000
 
     def memory(self):
-        """Keepers, the PID 1 of their boxes, and all that lives in these (a guest is no child of its keeper)."""
+        """Keepers, the PID 1 of their boxes, and all that lives in these: a guest is no child
+        of its keeper."""
         inits = [pid for keeper in self.keepers for pid in machine.tree(keeper) if pid != keeper]
         return machine.pss_mib(self.keepers + machine.members(inits))
 
@@ -141,6 +160,7 @@ class FumehoodSession:
 
 # ---------------------------------------------------------------- ipykernel
 
+
 class Ipykernel:
     name = "ipykernel"
 
@@ -150,9 +170,14 @@ class Ipykernel:
     @staticmethod
     def oneshot(notebook):
         """A notebook file, as `jupyter execute` does it."""
-        code = "import sys, nbformat, nbclient; n = nbformat.read(sys.argv[1], 4); nbclient.execute(n)\n" \
-               "print(''.join(o.get('text', '') for c in n.cells for o in c.outputs), end='')"
-        return subprocess.run([sys.executable, "-c", code, notebook], stdin=subprocess.DEVNULL, capture_output=True)
+        code = (
+            "import sys, nbformat, nbclient\n"
+            "n = nbclient.execute(nbformat.read(sys.argv[1], 4))\n"
+            "print(''.join(o.get('text', '') for c in n.cells for o in c.outputs), end='')"
+        )
+        return subprocess.run(
+            [sys.executable, "-c", code, notebook], stdin=subprocess.DEVNULL, capture_output=True
+        )
 
 
 class KernelSession:
@@ -160,6 +185,7 @@ class KernelSession:
 
     def start(self, code="1+1"):
         from jupyter_client.manager import KernelManager
+
         began = time.perf_counter()
         self.manager = KernelManager(kernel_name="python3")
         self.manager.start_kernel(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

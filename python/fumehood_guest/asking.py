@@ -28,7 +28,8 @@ def _inspect(shell, question, answer):
     from fumehood_guest import inspection
     code = question["code"]
     answer.update(found=False, data={}, metadata={})
-    inspection.inspect(shell, code, _cursor(question, code), question.get("detail_level", 0), answer)
+    detail = question.get("detail_level", 0)
+    inspection.inspect(shell, code, _cursor(question, code), detail, answer)
 
 
 def _variables(shell, question, answer):

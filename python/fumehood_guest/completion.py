@@ -1,10 +1,11 @@
 """Completing code at a cursor.
 
 Where IPython's instance exists its own completer answers, without jedi: with it an answer took 8 to
-25 ms instead of 1 to 2, the first one a second, and some that were there before came back empty. Everywhere else the one
-below: keys of dicts and columns of tables, paths in strings, modules after `import`, attributes,
-arguments of the call that the cursor is in, names, keywords. It looks at live values and calls
-nothing; a `__getattr__` or `__dir__` of the session's may run (asking.py bounds that).
+25 ms instead of 1 to 2, the first one a second, and some came back empty that were there without.
+Everywhere else the one below: keys of dicts and columns of tables, paths in strings, modules after
+`import`, attributes, arguments of the call that the cursor is in, names, keywords. It looks at live
+values and calls nothing; a `__getattr__` or `__dir__` of the session's may run (asking.py bounds
+that).
 """
 __builtins__ = dict(__builtins__)
 

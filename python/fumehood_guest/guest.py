@@ -1,8 +1,8 @@
 """The guest: takes orders from the keeper, runs cells, says how they ended.
 
-One loop, one order at a time (GUEST_RUN, GUEST_ASK). Between two orders it waits in the kernel, or inside the
-session's event loop while tasks are alive there. At end of file on the control socket it ends at
-once: no atexit, no flush; a guest without a keeper has nobody to write for.
+One loop, one order at a time (GUEST_RUN, GUEST_ASK). Between two orders it waits in the kernel, or
+inside the session's event loop while tasks are alive there. At end of file on the control socket it
+ends at once: no atexit, no flush; a guest without a keeper has nobody to write for.
 """
 __builtins__ = dict(__builtins__)
 

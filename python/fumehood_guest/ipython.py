@@ -23,6 +23,7 @@ import sys
 
 from fumehood_guest import _guest, display, matplotlib_backend, traceback_text, wire
 
+OUTPUTS_MAX = 1000  # texts kept for %history -o
 # What may be a magic, a shell line or a question: else a cold guest does not import IPython for a
 # syntax error.
 _MAGIC = re.compile(r"^\s*[%!?]|[=(]\s*[%!]|\?\s*$", re.MULTILINE)
@@ -140,6 +141,7 @@ class Bridge:
 
     def note_output(self, count, text):
         self.history.output_hist_reprs[count] = text
+        self.history.output_hist_reprs.pop(count - OUTPUTS_MAX, None)
 
     # ---- cells
 
@@ -224,7 +226,8 @@ class Bridge:
     def info(self, code):
         from IPython.core.interactiveshell import ExecutionInfo
         values = {"raw_cell": code, "store_history": True, "silent": False, "shell_futures": True,
-                  "cell_id": "cell-%d" % self.shell.count, "cell_meta": {}, "transformed_cell": code}
+                  "cell_id": "cell-%d" % self.shell.count, "cell_meta": {},
+                  "transformed_cell": code}
         return ExecutionInfo(**{name: value for name, value in values.items()
                                 if name in parameters(ExecutionInfo)})
 

@@ -2,9 +2,9 @@
 
 Everything it wants to show leaves through display.py and wire.py. No history database, no threads,
 no colours; tracebacks are CPython's own text here too. Code that its magics run (%%capture, %rerun,
-%run of a notebook) is run by our shell. Commands (`!ls`) write to the real pipes: no pseudo-terminal
-between, so no CR before LF, exact order, and nothing that depends on pexpect; only when sys.stdout
-has been replaced (%%capture, redirect_stdout) is their output read and passed on.
+%run of a notebook) is run by our shell. Commands (`!ls`) write to the real pipes: no
+pseudo-terminal between, so no CR before LF, exact order, and nothing that depends on pexpect; only
+when sys.stdout has been replaced (%%capture, redirect_stdout) is their output read and passed on.
 """
 __builtins__ = dict(__builtins__)
 
@@ -20,7 +20,8 @@ NO_NETWORK = """\
 Fumehood: this session has no network, so %s cannot fetch packages. What can be done:
   - install the package outside, into the environment that the sessions use (%s)
     and restart the session;
-  - or put a wheel into the workspace and run: %%pip install --no-index --no-deps --target . FILE.whl
+  - or put a wheel into the workspace and install that:
+    %%pip install --no-index --no-deps --target . FILE.whl
 """
 INSTALLERS = ("pip", "conda", "mamba", "micromamba", "uv", "apt", "apt-get")
 NO_EDITOR = ("There is no editor in this session. Write files with %%writefile, show them with "

@@ -113,7 +113,8 @@ class Shell:
         """IPython's ast_node_interactivity "all": the value of every expression is shown."""
         for statement in statements:
             if type(statement) is _Expr:
-                code = _compile(_Expression(statement.value), name, "eval", self.flags | AWAIT, True)
+                code = _compile(_Expression(statement.value), name, "eval", self.flags | AWAIT,
+                                True)
             else:
                 module = ast.Module([statement], [])
                 code = _compile(module, name, "exec", self.flags | AWAIT, True)

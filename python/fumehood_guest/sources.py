@@ -20,8 +20,8 @@ def cell_of(kind):
     for value in list(vars(kind).values()):
         if isinstance(value, (staticmethod, classmethod)):
             value = value.__func__
-        if isinstance(value, types.FunctionType) and value.__qualname__.startswith(kind.__qualname__) \
-                and value.__code__.co_filename.startswith(CELL):
+        if isinstance(value, types.FunctionType) and value.__code__.co_filename.startswith(CELL) \
+                and value.__qualname__.startswith(kind.__qualname__ + "."):
             return value.__code__.co_filename
     statement = re.compile(r"^\s*class\s+%s\b" % re.escape(kind.__name__), re.MULTILINE)
     for name in reversed(list(linecache.cache)):

@@ -120,7 +120,9 @@ class Texts:
     def of(self, value):
         try:
             text = self.text(value, 0)
-        except Exception:
+        except KeyboardInterrupt:  # the list goes on, without any more code of the session
+            text, self.left = default_text(value), 0
+        except BaseException:  # SystemExit too
             text = default_text(value)
         return cut(text)
 
@@ -204,11 +206,9 @@ class Texts:
             text = repr(value)
         except TooSlow:
             text = default_text(value)
-        except KeyboardInterrupt:  # the list goes on, without any more code of the session
-            text, self.left = default_text(value), 0
         finally:
             sys.settrace(before)
-            self.left -= max(0, time.monotonic() - begin)
+            self.left -= time.monotonic() - begin
         return text if type(text) is str else str.__str__(text)
 
 

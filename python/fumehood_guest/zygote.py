@@ -33,8 +33,8 @@ def load_engine():
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path.insert(0, os.path.dirname(here))
     try:
-        for name in ("_guest", "wire", "guest", "ipython", "prepare", "warmup", "asking", "completion",
-                     "inspection", "variables"):
+        for name in ("_guest", "wire", "guest", "ipython", "prepare", "warmup", "asking",
+                     "completion", "inspection", "variables"):
             importlib.import_module("fumehood_guest." + name)
     finally:
         del sys.path[0]

@@ -234,6 +234,16 @@ static int take_ours(struct live *live, struct running *running, const struct ev
 	return event->type == EVENT_FINISHED ? take_finished(live, running, event, err) : 0;
 }
 
+static void count_event(struct live *live, const struct event *event)
+{
+	int64_t count = json_get_int(event->body, "execution_count", 0);
+
+	if (event->type == EVENT_RESTARTED)
+		live->execution_count = 0;
+	if (event->type == EVENT_FINISHED && count > 0)
+		live->execution_count = count;
+}
+
 /* Takes one line of the journal. */
 static int take_event(struct live *live, struct running *running, const char *line, size_t len,
 		      struct err *err)
@@ -250,9 +260,10 @@ static int take_event(struct live *live, struct running *running, const char *li
 			progress_erase(live->progress);
 		show_event(&live->show, &event);
 	}
+	count_event(live, &event);
 	if (event.type == EVENT_STOPPED)
 		return err_set(err, ERR_GONE, "the session was stopped");
-	if (!event.cell || strcmp(event.cell, running->id) != 0)
+	if (!event.cell || !running->id || strcmp(event.cell, running->id) != 0)
 		return 0;
 	return take_ours(live, running, &event, err);
 }
@@ -277,6 +288,34 @@ static int take_events(struct live *live, struct running *running, struct err *e
 			return -1;
 	}
 	return show_flush(&live->show, err);
+}
+
+int live_idle(struct live *live, const char *before, bool *shown, struct err *err)
+{
+	struct running none = {.id = NULL};
+	struct terminal *out = &live->show.out;
+	size_t begin = out->out.len;
+	int got = 1;
+
+	*shown = false;
+	terminal_own(out, before, false);
+	out->line_start = true;
+	while (got > 0) {
+		struct fh_error error = FH_ERROR_INIT;
+		const char *line;
+		size_t len, told = out->out.len + live->show.err.out.len;
+
+		got = fh_next(live->session, 0, &line, &len, &error);
+		if (got < 0)
+			return say_take(err, &error);
+		if (got > 0 && take_event(live, &none, line, len, err) != 0)
+			return -1;
+		*shown = *shown || out->out.len + live->show.err.out.len != told;
+	}
+	if (*shown)
+		return show_flush(&live->show, err);
+	buf_truncate(&out->out, begin);
+	return 0;
 }
 
 /* --- signals and input ------------------------------------------------------------------------ */

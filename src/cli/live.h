@@ -20,9 +20,9 @@ enum live_mode {
 
 /* What became of the cell that was run last. Strings are owned; NULL: there is none. */
 struct live_last {
-	char *cell;          /* its id in the session */
+	char *cell;           /* its id in the session */
 	char *ename, *evalue; /* of its last exception */
-	bool kept;           /* the variables are still there */
+	bool kept;            /* the variables are still there */
 	int64_t execution_count;
 	int64_t started_us, finished_us; /* wall clock; 0: it did not get so far */
 };
@@ -39,6 +39,7 @@ struct live {
 	bool texts;             /* a text was printed before: the next begins with a blank line */
 	struct live_last last;
 	struct progress *progress; /* borrowed; NULL: none is shown */
+	int64_t execution_count;   /* of the session: the last one that was told, whoever ran it */
 };
 
 struct live_cell {
@@ -66,9 +67,16 @@ void live_init(struct live *live, struct fh_session *session, enum live_mode mod
 	       const char *directory, bool errors_only);
 void live_release(struct live *live);
 
-/* Runs one cell and fills live->last. *signal is set to the signal behind LIVE_STOPPED (SIGINT, SIGTERM, SIGHUP). */
+/* Runs one cell and fills live->last. *signal is set to the signal behind LIVE_STOPPED (SIGINT,
+ * SIGTERM, SIGHUP). */
 enum live_end live_run(struct live *live, const struct live_cell *cell, int *signal,
 		       struct err *err);
+
+/*
+ * Takes the events that have come between two cells: late output, a death, the session's end (ERR_GONE).
+ * `*shown`: something was printed; `before` is written before it. fh_fd() tells when to call it again.
+ */
+int live_idle(struct live *live, const char *before, bool *shown, struct err *err);
 
 /* Puts a cell that is not run into the notebook: "markdown", "raw", or "code". */
 int live_note(struct live *live, const char *id, const char *cell_type, const char *text,

@@ -63,7 +63,8 @@ static int add_pairs(struct notebook_run *run, const struct option_list *pairs, 
 
 		if (!text_is_utf8(pairs->items[i], strlen(pairs->items[i])) ||
 		    !text_is_utf8(text, len))
-			return err_set(err, ERR_USAGE, "a parameter on the command line is not UTF-8");
+			return err_set(err, ERR_USAGE,
+				       "a parameter on the command line is not UTF-8");
 		parameters_set(&run->parameters, pairs->items[i],
 			       typed ? parameters_infer(text, len) : json_new_string(text, len));
 	}

@@ -76,8 +76,7 @@ int notebook_run_prepare(struct notebook_run *run, struct document *document, st
 	papermill_inject(document, &run->parameters);
 	if (options->report_mode)
 		papermill_hide_code(document);
-	if (options->from_cell &&
-	    find_cell(document, options->from_cell, &run->first, err) != 0)
+	if (options->from_cell && find_cell(document, options->from_cell, &run->first, err) != 0)
 		return -1;
 	transcript_init(&run->transcript, document);
 	run->transcript.untimed = options->no_record_timing;
@@ -240,8 +239,7 @@ static int save_when_due(struct notebook_run *run, const struct live *live, stru
 	if (notebook_run_save(run, fh_directory(live->session), err) != 0)
 		return -1;
 	pause = SAVE_SHARE * (clock_monotonic_us() - begun);
-	run->save_due_us =
-		clock_monotonic_us() + (pause > SAVE_EVERY_US ? pause : SAVE_EVERY_US);
+	run->save_due_us = clock_monotonic_us() + (pause > SAVE_EVERY_US ? pause : SAVE_EVERY_US);
 	return 0;
 }
 
@@ -252,6 +250,7 @@ int notebook_run_cells(struct notebook_run *run, struct live *live, struct err *
 		     (live->show.errors_only || !live->show.shared);
 	int more = 1;
 
+	run->started_us = clock_wall_us();
 	progress_init(&run->progress, draws ? &live->show.err : NULL, document->cell_count);
 	live->progress = &run->progress;
 	run->save_due_us = clock_monotonic_us() + SAVE_EVERY_US;

@@ -134,8 +134,9 @@ static void test_lists(void **state)
 		{"long-list", 'l', OPTION_LIST, &list},
 		{"pairs", 'p', OPTION_PAIRS, &pairs},
 	};
-	const char *const words[] = {"verb",   "-p", "a", "-1",     "--long_list=x", "-ly",
-				     "--pairs", "b", "",  "--pairs=c", "d"};
+	const char *const words[] = {"verb", "-p",      "a", "-1", "--long_list=x",
+				     "-ly",  "--pairs", "b", "",   "--pairs=c",
+				     "d"};
 	const char *const half[] = {"verb", "-p", "a"};
 	cleanup_options struct options options = {.words = NULL}, bad = {.words = NULL};
 	char *argv[11];
@@ -202,12 +203,9 @@ static void test_sizes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms),
-		cmocka_unit_test(test_values_that_look_like_options),
-		cmocka_unit_test(test_help),
-		cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_lists),
-		cmocka_unit_test(test_seconds),
+		cmocka_unit_test(test_forms), cmocka_unit_test(test_values_that_look_like_options),
+		cmocka_unit_test(test_help),  cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_lists), cmocka_unit_test(test_seconds),
 		cmocka_unit_test(test_sizes),
 	};
 

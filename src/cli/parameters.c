@@ -200,8 +200,8 @@ static const char *odd_float(const struct json *value)
 
 	if (json_type_of(value) == JSON_OBJECT && json_length(value) == 1)
 		text = json_get_string(value, PARAMETERS_FLOAT);
-	if (text && (strcmp(text, "nan") == 0 || strcmp(text, "inf") == 0 ||
-		     strcmp(text, "-inf") == 0))
+	if (text &&
+	    (strcmp(text, "nan") == 0 || strcmp(text, "inf") == 0 || strcmp(text, "-inf") == 0))
 		return text;
 	return NULL;
 }

@@ -32,8 +32,8 @@ static const uint32_t ZEROS[] = {
 /* str.isspace() */
 static bool is_space(uint32_t point)
 {
-	static const uint32_t others[] = {0x85,   0xa0,   0x1680, 0x2028, 0x2029,
-					  0x202f, 0x205f, 0x3000};
+	static const uint32_t others[] = {0x85,   0xa0,   0x1680, 0x2028,
+					  0x2029, 0x202f, 0x205f, 0x3000};
 
 	if ((point >= 9 && point <= 13) || (point >= 0x1c && point <= 0x20) ||
 	    (point >= 0x2000 && point <= 0x200a))

@@ -48,7 +48,9 @@ static void test_infer(void **state)
 	infer("_1", "\"_1\"");
 	infer("1_", "\"1_\"");
 	infer(" 12 ", "12");
-	infer("\xc2\xa0" "12\n", "12");
+	infer("\xc2\xa0"
+	      "12\n",
+	      "12");
 	infer("\xd9\xa3\xd9\xa4", "34");
 	infer("\xef\xbc\x91\xef\xbc\x92.5", "12.5");
 	infer("0x10", "\"0x10\"");
@@ -199,13 +201,13 @@ static void test_template(void **state)
 	check_path("plain \xff.ipynb", "plain \xff.ipynb");
 	check_path("out_{a}_{n}.ipynb", "out_x y_7.ipynb");
 	check_path("{{a}}{{", "{a}{");
-	check_path("{n:03d}|{n:>4}|{n:<4}|{n:^5}|{n:+}|{n:x}|{n:*^5}", "007|   7|7   |  7  |+7|7|**7**");
+	check_path("{n:03d}|{n:>4}|{n:<4}|{n:^5}|{n:+}|{n:x}|{n:*^5}",
+		   "007|   7|7   |  7  |+7|7|**7**");
 	check_path("{f}|{f:.2f}|{f:,.1f}|{f:010.2f}|{f:e}|{f:.0%}",
 		   "1234.5678|1234.57|1,234.6|0001234.57|1.234568e+03|123457%");
 	check_path("{a:>5}|{a:.1}|{a:_<5}|{a!r}|{a!s:5}", "  x y|x|x y__|'x y'|x y  ");
 	check_path("{t}{z}{t:d}", "TrueNone1");
-	check_path("{l}|{l[1]}|{d[k][j]}|{d.k.j}|{d}",
-		   "[1, \"q'\", 2.0]|q'|9|9|{'k': {'j': 9}}");
+	check_path("{l}|{l[1]}|{d[k][j]}|{d.k.j}|{d}", "[1, \"q'\", 2.0]|q'|9|9|{'k': {'j': 9}}");
 	check_path("{pm[run_uuid]}|{pm.run_uuid}", "1234|1234");
 	check_path("{pm[current_datetime_utc]:%Y-%m-%d}", "2023-11-14");
 	check_path("{pm[current_datetime_utc]}", "2023-11-14 22:13:20.123456+00:00");
@@ -249,9 +251,12 @@ static void test_template_wrong(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_infer),          cmocka_unit_test(test_parse),
-		cmocka_unit_test(test_merge_keeps_places), cmocka_unit_test(test_names),
-		cmocka_unit_test(test_assigned),       cmocka_unit_test(test_template),
+		cmocka_unit_test(test_infer),
+		cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_merge_keeps_places),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_assigned),
+		cmocka_unit_test(test_template),
 		cmocka_unit_test(test_template_wrong),
 	};
 

@@ -16,8 +16,7 @@ struct line {
 	const char *first; /* its first character that is no blank */
 	size_t len;        /* from there to its end, comments included */
 	size_t indent;
-	char last;       /* the last character that is neither blank nor comment; '\0': there is none */
-	char last_quote; /* of a string that was not closed */
+	char last; /* the last character that is neither blank nor comment; '\0': there is none */
 };
 
 struct scan {

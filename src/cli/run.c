@@ -61,9 +61,8 @@ static int run_code(struct run *run, struct err *err)
 	if (end == LIVE_FAULT)
 		return -1;
 	/* sys.exit() and sys.exit(0) end a script well. */
-	run->failed = end != LIVE_OK &&
-		      !(end == LIVE_ERROR &&
-			show_is_exit(run->live.last.ename, run->live.last.evalue));
+	run->failed = end != LIVE_OK && !(end == LIVE_ERROR && show_is_exit(run->live.last.ename,
+									    run->live.last.evalue));
 	return 0;
 }
 
@@ -136,8 +135,10 @@ static int begin(struct run *run, int signal_fd, struct err *err)
 		return outcome;
 	run->signal = signals_next(signal_fd);
 	if (!run->signal && deadline_passed(&deadline))
-		err_set(err, ERR_TIMEOUT, "the session was not ready within %g s "
-					  "(--startup-timeout)", seconds);
+		err_set(err, ERR_TIMEOUT,
+			"the session was not ready within %g s "
+			"(--startup-timeout)",
+			seconds);
 	return outcome;
 }
 
@@ -239,9 +240,8 @@ static int open_files(struct run *run, const char *path, struct err *err)
 	if (source_read(&run->source, run->code, path, err) != 0 ||
 	    output_open(&run->output, output_path, err) != 0)
 		return -1;
-	return run->source.is_notebook
-		       ? notebook_run_prepare(notebook, &run->source.document, err)
-		       : 0;
+	return run->source.is_notebook ? notebook_run_prepare(notebook, &run->source.document, err)
+				       : 0;
 }
 
 static int command_run(const struct command *command, int argc, char **argv)
@@ -308,15 +308,16 @@ const struct command COMMAND_RUN = {
 		"\n"
 		"Options:\n"
 		"  -c, --code CODE      code to run\n"
-		"  -o, --output FILE    write the notebook to FILE (- for stdout); {NAME} in it is\n"
+		"  -o, --output FILE    write the notebook to FILE (- for stdout); {NAME} in it "
+		"is\n"
 		"                       the value of a parameter\n"
 		"  -j, --json           print the events, one JSON object a line\n"
 		"      --text           print each cell's text for a language model instead\n"
 		"      --max-chars N    longest such text (default 8000)\n"
 		"  -q, --quiet          print errors only\n"
 		"      --startup-timeout TIME\n"
-		"                       give up when the session is not ready by then\n"
-		BEGIN_OPTION_HELP "\n" NOTEBOOK_OPTION_HELP "\n"
+		"                       give up when the session is not ready by "
+		"then\n" BEGIN_OPTION_HELP "\n" NOTEBOOK_OPTION_HELP "\n"
 		"Code of -c and - works in a private folder, a file in the folder it lies in.\n"
 		"Without --session and --keep nothing is left of the session at the end.\n"
 		"Ctrl-C interrupts the cell; twice within 2 s it ends the session.\n"

@@ -6,6 +6,7 @@
  */
 #include "cli/show.h"
 
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -94,6 +95,21 @@ static void show_stream(struct show *show, const struct event *event)
 		(void)terminal_flush(to, &show->failure);
 }
 
+/* The image itself, where the terminal can show it. */
+static void show_pixels(struct show *show, const struct event *event, const char *mime)
+{
+	size_t len = 0;
+	const char *base64 = json_string(json_get(json_get(event->body, "data"), mime), &len);
+	cleanup_buf struct buf pixels = BUF_INIT;
+	struct winsize size = {.ws_col = 0};
+
+	if (!base64 || show->graphics == GRAPHICS_PATH || !show->out.tty)
+		return;
+	(void)ioctl(show->out.fd, TIOCGWINSZ, &size);
+	if (graphics_image(&pixels, show->graphics, mime, base64, len, size.ws_col, size.ws_xpixel))
+		terminal_own(&show->out, buf_bytes(&pixels), true);
+}
+
 /* The line that stands for an image. */
 static void show_image(struct show *show, const struct event *event, struct show_cell *cell)
 {
@@ -116,8 +132,22 @@ static void show_image(struct show *show, const struct event *event, struct show
 				  mime);
 	to = turn_to(show, false);
 	terminal_own(to, "", true);
+	show_pixels(show, event, mime);
 	terminal_guest(to, line, strlen(line));
 	terminal_guest(to, "\n", 1);
+}
+
+/* "Out[3]: ", with a text of several lines below it. */
+static void show_number(struct show *show, const struct event *event, const char *text, size_t len)
+{
+	struct terminal *to = &show->out;
+	cleanup_free char *head =
+		mem_format("%sOut[%lld]: %s%s", to->colour ? "\033[31m" : "",
+			   (long long)json_get_int(event->body, "execution_count", 0),
+			   to->colour ? "\033[0m" : "", memchr(text, '\n', len) ? "\n" : "");
+
+	if (show->numbered && event->type == EVENT_RESULT)
+		terminal_own(to, head, false);
 }
 
 static void show_bundle(struct show *show, const struct event *event, struct show_cell *cell)
@@ -135,6 +165,7 @@ static void show_bundle(struct show *show, const struct event *event, struct sho
 		struct terminal *to = turn_to(show, false);
 
 		terminal_own(to, "", true);
+		show_number(show, event, text, len);
 		terminal_guest(to, text, len);
 		terminal_guest(to, "\n", 1);
 	}

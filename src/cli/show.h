@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "cli/graphics.h"
 #include "cli/terminal.h"
 #include "journal/event.h"
 
@@ -23,6 +24,8 @@ struct show {
 				  not kept */
 	bool errors_only;      /* only tracebacks, ends and notes (run --quiet) */
 	bool in_notebook;      /* images are kept in the notebook that is written at the end */
+	bool numbered;         /* results are headed "Out[n]: " */
+	enum graphics graphics; /* how images are shown beside their paths */
 	struct show_cell *cells;
 	size_t cell_count;
 	bool shared;        /* stdout and stderr are the same terminal or file */
@@ -40,7 +43,7 @@ void show_add_cell(struct show *show, const char *cell);
 /* Takes an event (values inline) and gathers what it prints. */
 void show_event(struct show *show, const struct event *event);
 
-/* Whether an exception is the orderly end of a program: sys.exit(), sys.exit(0). It is not shown. */
+/* Whether an exception is the orderly end of a program, sys.exit() or sys.exit(0): not shown. */
 bool show_is_exit(const char *ename, const char *evalue);
 
 /* Shows a prompt. */

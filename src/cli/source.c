@@ -92,8 +92,8 @@ bool source_is_notebook(const char *path)
 
 static void say_repairs(const char *path, const struct document_repairs *repairs)
 {
-	size_t shown = repairs->count < DOCUMENT_REPAIRS_SHOWN ? repairs->count
-							       : DOCUMENT_REPAIRS_SHOWN;
+	size_t shown =
+		repairs->count < DOCUMENT_REPAIRS_SHOWN ? repairs->count : DOCUMENT_REPAIRS_SHOWN;
 
 	if (repairs->count == 0)
 		return;
@@ -125,8 +125,7 @@ static int read_notebook(struct source *source, const char *path, struct err *er
 	struct err why = ERR_INIT;
 
 	if (read_document(path, &source->document, &why) != 0) {
-		if (why.code != ERR_INVALID ||
-		    read_document(copy, &source->document, NULL) != 0) {
+		if (why.code != ERR_INVALID || read_document(copy, &source->document, NULL) != 0) {
 			*err = why;
 			return -1;
 		}

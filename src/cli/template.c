@@ -196,8 +196,8 @@ static void pad(const struct spec *spec, char align, const char *text, size_t le
 static bool number_digits(const struct spec *spec, const struct json *value, struct buf *out)
 {
 	bool is_int = json_type_of(value) == JSON_INT || json_type_of(value) == JSON_BOOL;
-	int64_t integer = json_type_of(value) == JSON_BOOL ? json_bool(value, false)
-							   : json_int(value, 0);
+	int64_t integer =
+		json_type_of(value) == JSON_BOOL ? json_bool(value, false) : json_int(value, 0);
 	double number = is_int ? (double)integer : json_double(value, 0);
 	int precision = spec->precision < 0 ? 6 : spec->precision;
 	uint64_t magnitude;
@@ -425,8 +425,8 @@ static int walk(struct filling *filling, struct field *field, const struct json 
 		if (got == 0)
 			return 0;
 		if (got < 0)
-			return err_set(filling->err, ERR_USAGE, "no good field in the path: {%.60s}",
-				       field->text);
+			return err_set(filling->err, ERR_USAGE,
+				       "no good field in the path: {%.60s}", field->text);
 		if (json_type_of(*value) == JSON_ARRAY) {
 			size_t index = strtoul(key, NULL, 10);
 
@@ -481,8 +481,8 @@ static int fill_field(struct filling *filling, const char *text, size_t len)
 	mark = strchr(field.text, '!');
 	if (mark) {
 		if (!mark[1] || !strchr("rsa", mark[1]) || mark[2])
-			return err_set(filling->err, ERR_USAGE, "no good field in the path: {%.60s}",
-				       text);
+			return err_set(filling->err, ERR_USAGE,
+				       "no good field in the path: {%.60s}", text);
 		field.conversion = mark[1];
 		*mark = '\0';
 	}

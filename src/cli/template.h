@@ -19,7 +19,8 @@ struct template_builtins {
  * The path with each {field} replaced, owned by the caller, or NULL: ERR_USAGE names a parameter
  * that is missing or a form that is not understood. A field is a name, then [key] or .key for parts
  * of a value; !r or !s; and a format, `:[[fill]align][sign][0][width][,][.precision][type]` for
- * text and numbers, or one of %Y %y %m %d %H %M %S %j %f %% for the times of `pm`. "{{" and "}}" are braces.
+ * text and numbers, or one of %Y %y %m %d %H %M %S %j %f %% for the times of `pm`. "{{" and "}}"
+ * are braces.
  */
 char *template_fill(const char *path, const struct parameters *parameters,
 		    const struct template_builtins *builtins, struct err *err);

@@ -19,8 +19,7 @@ enum { CODE_BYTES_MAX = 64 << 20 };
 void transcript_init(struct transcript *transcript, struct document *document)
 {
 	*transcript = (struct transcript){.document = document};
-	transcript->cells =
-		mem_zalloc((document->cell_count + 1) * sizeof(*transcript->cells));
+	transcript->cells = mem_zalloc((document->cell_count + 1) * sizeof(*transcript->cells));
 }
 
 void transcript_release(struct transcript *transcript)
@@ -237,8 +236,7 @@ int transcript_fold(const struct transcript *transcript, int dirfd, struct buf *
 		notebook_omit_timing(notebook);
 	apply_session(notebook, transcript->document, NULL);
 	for (size_t i = 0; i < transcript->document->cell_count; i++)
-		notebook_take(notebook, &transcript->document->cells[i],
-			      transcript->cells[i].keep);
+		notebook_take(notebook, &transcript->document->cells[i], transcript->cells[i].keep);
 	if (dirfd >= 0 && fold_open(&reader, dirfd, err) != 0)
 		return -1;
 	while (dirfd >= 0 && got == 1) {

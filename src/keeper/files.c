@@ -32,7 +32,8 @@ struct watch *files_watch(const char *workspace)
 	return params.root < 0 ? NULL : watch_open(&params);
 }
 
-/* Opening neither follows a symlink nor waits; a file that has gone meanwhile is as good as an unknown one. */
+/* Opening neither follows a symlink nor waits; a file that has gone meanwhile is as good as an
+ * unknown one. */
 static const char *mime_of_content(int root, const char *path)
 {
 	cleanup_fd int fd = file_open_beneath(root, path, O_RDONLY, 0, NULL);
@@ -61,8 +62,9 @@ static const char *mime_of(const struct watch *watch, const struct change *chang
 
 static struct json *item_of(const struct watch *watch, const struct change *change)
 {
-	static const char *const kinds[] = {
-		[CHANGE_CREATED] = "created", [CHANGE_CHANGED] = "changed", [CHANGE_DELETED] = "deleted"};
+	static const char *const kinds[] = {[CHANGE_CREATED] = "created",
+					    [CHANGE_CHANGED] = "changed",
+					    [CHANGE_DELETED] = "deleted"};
 	struct json *item = json_new_object();
 
 	json_set(item, "path", json_new_string(change->path, change->path_len));

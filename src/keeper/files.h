@@ -9,12 +9,14 @@
 #include "base/json.h"
 #include "keeper/watch.h"
 
-/* Watches the workspace (a host path, any bytes); NULL when it cannot be opened. The caller owns it. */
+/* Watches the workspace (a host path, any bytes); NULL when it cannot be opened. The caller owns
+ * it. */
 struct watch *files_watch(const char *workspace);
 
 /*
- * Sets `files` and, where they say something, `files_more` (how many are not in the list) and `files_incomplete`
- * (why there may be others). The list takes at most FILES_BYTES_MAX as JSON, so that it never becomes a blob.
+ * Sets `files` and, where they say something, `files_more` (how many are not in the list) and
+ * `files_incomplete` (why there may be others). The list takes at most FILES_BYTES_MAX as JSON, so
+ * that it never becomes a blob.
  */
 enum { FILES_BYTES_MAX = 32 << 10 };
 void files_tell(const struct watch *watch, const struct changes *changes, struct json *body);

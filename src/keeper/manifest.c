@@ -1,10 +1,11 @@
 /*
  * The look at a workspace; see manifest.h.
  *
- * Folders wait in the array of folders itself: reading the n-th appends its children behind the last. Each is opened by
- * its path from the root with openat2(2), RESOLVE_BENEATH | NO_SYMLINKS | NO_XDEV, so that a folder which a
- * guest swaps for a symlink meanwhile leads nowhere, and a hanging network mount cannot hold the keeper. Files are only
- * asked for their figures: statx(2) waits neither for a FIFO nor for a device.
+ * Folders wait in the array of folders itself: reading the n-th appends its children behind the
+ * last. Each is opened by its path from the root with openat2(2), RESOLVE_BENEATH | NO_SYMLINKS |
+ * NO_XDEV, so that a folder which a guest swaps for a symlink meanwhile leads nowhere, and a
+ * hanging network mount cannot hold the keeper. Files are only asked for their figures: statx(2)
+ * waits neither for a FIFO nor for a device.
  */
 #include "keeper/manifest.h"
 
@@ -40,8 +41,12 @@ void manifest_free(struct manifest *manifest)
 const char *manifest_stop_name(enum manifest_stop stop)
 {
 	static const char *const names[STOP_COUNT] = {
-		[STOP_UNREADABLE] = "unreadable", [STOP_MOUNT] = "mount", [STOP_DEPTH] = "depth",
-		[STOP_ENTRIES] = "entries",       [STOP_TIME] = "time",   [STOP_UNWATCHED] = "unwatched",
+		[STOP_UNREADABLE] = "unreadable",
+		[STOP_MOUNT] = "mount",
+		[STOP_DEPTH] = "depth",
+		[STOP_ENTRIES] = "entries",
+		[STOP_TIME] = "time",
+		[STOP_UNWATCHED] = "unwatched",
 		[STOP_BASELINE] = "baseline",
 	};
 
@@ -51,15 +56,16 @@ const char *manifest_stop_name(enum manifest_stop stop)
 bool manifest_ignores(const char *name, size_t len)
 {
 	static const char *const names[] = {
-		"__pycache__", ".ipynb_checkpoints", ".git",        ".hg", ".svn",
-		".mypy_cache", ".pytest_cache",      ".ruff_cache",
+		"__pycache__", ".ipynb_checkpoints", ".git",          ".hg",
+		".svn",        ".mypy_cache",        ".pytest_cache", ".ruff_cache",
 	};
 	static const char ours[] = ".fumehood-", temp[] = ".tmp";
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0)
 			return true;
-	return len >= sizeof(ours) + sizeof(temp) - 2 && memcmp(name, ours, sizeof(ours) - 1) == 0 &&
+	return len >= sizeof(ours) + sizeof(temp) - 2 &&
+	       memcmp(name, ours, sizeof(ours) - 1) == 0 &&
 	       memcmp(name + len - (sizeof(temp) - 1), temp, sizeof(temp) - 1) == 0;
 }
 
@@ -75,8 +81,8 @@ int manifest_compare(const char *a, size_t a_len, const char *b, size_t b_len)
 	return order ? order : (a_len > b_len) - (a_len < b_len);
 }
 
-const struct manifest_entry *manifest_find(const struct manifest *manifest, uint32_t folder, const char *name,
-					   size_t len)
+const struct manifest_entry *manifest_find(const struct manifest *manifest, uint32_t folder,
+					   const char *name, size_t len)
 {
 	const struct manifest_folder *in = &manifest->folders[folder];
 	uint32_t low = in->first, high = in->first + in->count;
@@ -84,7 +90,8 @@ const struct manifest_entry *manifest_find(const struct manifest *manifest, uint
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 		const struct manifest_entry *entry = &manifest->entries[middle];
-		int order = manifest_compare(name, len, manifest_name(manifest, entry), entry->name_len);
+		int order = manifest_compare(name, len, manifest_name(manifest, entry),
+					     entry->name_len);
 
 		if (order == 0)
 			return entry;
@@ -110,8 +117,8 @@ static void append_folder_path(const struct manifest *manifest, uint32_t folder,
 	buf_append(path, manifest_name(manifest, entry), entry->name_len);
 }
 
-void manifest_path(const struct manifest *manifest, uint32_t folder, const struct manifest_entry *entry,
-		   struct buf *path)
+void manifest_path(const struct manifest *manifest, uint32_t folder,
+		   const struct manifest_entry *entry, struct buf *path)
 {
 	append_folder_path(manifest, folder, path);
 	if (path->len > 0)
@@ -119,7 +126,8 @@ void manifest_path(const struct manifest *manifest, uint32_t folder, const struc
 	buf_append(path, manifest_name(manifest, entry), entry->name_len);
 }
 
-/* --- building ----------------------------------------------------------------------------------- */
+/* --- building
+ * ----------------------------------------------------------------------------------- */
 
 static void stop_at(struct manifest *manifest, enum manifest_stop stop)
 {
@@ -133,10 +141,12 @@ static uint32_t folder_add(struct manifest *manifest, uint32_t parent, uint32_t 
 
 	if (manifest->folder_count == manifest->folder_cap) {
 		manifest->folder_cap = manifest->folder_cap ? 2 * manifest->folder_cap : 8;
-		manifest->folders = mem_resize(manifest->folders, manifest->folder_cap, sizeof(*folder));
+		manifest->folders =
+			mem_resize(manifest->folders, manifest->folder_cap, sizeof(*folder));
 	}
 	folder = &manifest->folders[manifest->folder_count];
-	*folder = (struct manifest_folder){.parent = parent, .entry = entry, .before = MANIFEST_NONE, .watch = -1};
+	*folder = (struct manifest_folder){
+		.parent = parent, .entry = entry, .before = MANIFEST_NONE, .watch = -1};
 	if (parent != MANIFEST_NONE) {
 		folder->depth = manifest->folders[parent].depth + 1;
 		folder->inode = manifest->entries[entry].inode;
@@ -150,7 +160,8 @@ static struct manifest_entry *entry_add(struct scan *scan, const char *name, siz
 	struct manifest *made = scan->made;
 	struct manifest_entry *entry;
 
-	if (made->entry_count >= scan->params->entries_max || made->names.len + len > NAMES_BYTES_MAX) {
+	if (made->entry_count >= scan->params->entries_max ||
+	    made->names.len + len > NAMES_BYTES_MAX) {
 		stop_at(made, STOP_ENTRIES);
 		return NULL;
 	}
@@ -159,22 +170,25 @@ static struct manifest_entry *entry_add(struct scan *scan, const char *name, siz
 		made->entries = mem_resize(made->entries, made->entry_cap, sizeof(*entry));
 	}
 	entry = &made->entries[made->entry_count++];
-	*entry = (struct manifest_entry){
-		.name = (uint32_t)made->names.len, .name_len = (uint16_t)len, .folder = MANIFEST_NONE};
+	*entry = (struct manifest_entry){.name = (uint32_t)made->names.len,
+					 .name_len = (uint16_t)len,
+					 .folder = MANIFEST_NONE};
 	buf_append(&made->names, name, len);
 	return entry;
 }
 
 static bool is_late(struct scan *scan)
 {
-	if (!scan->late && scan->params->clock_us(scan->params->data) >= scan->params->deadline_us) {
+	if (!scan->late &&
+	    scan->params->clock_us(scan->params->data) >= scan->params->deadline_us) {
 		scan->late = true;
 		stop_at(scan->made, STOP_TIME);
 	}
 	return scan->late;
 }
 
-/* --- one folder --------------------------------------------------------------------------------- */
+/* --- one folder
+ * --------------------------------------------------------------------------------- */
 
 /* A hostile time overflows; it is only ever compared, so it may wrap. */
 static int64_t nanoseconds(const struct statx_timestamp *time)
@@ -193,10 +207,12 @@ static enum entry_kind kind_of(mode_t mode)
 
 static bool is_passed_over(const char *name, size_t len)
 {
-	return (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'))) || manifest_ignores(name, len);
+	return (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'))) ||
+	       manifest_ignores(name, len);
 }
 
-/* One name that the folder has. False: no more are taken. A name that has vanished since is passed over. */
+/* One name that the folder has. False: no more are taken. A name that has vanished since is passed
+ * over. */
 static bool take_name(struct scan *scan, int fd, const struct dirent64 *item)
 {
 	struct manifest_entry *entry;
@@ -251,15 +267,16 @@ static int compare_entries(const void *a, const void *b, void *data)
 {
 	const struct manifest_entry *left = a, *right = b;
 
-	return manifest_compare(manifest_name(data, left), left->name_len, manifest_name(data, right),
-				right->name_len);
+	return manifest_compare(manifest_name(data, left), left->name_len,
+				manifest_name(data, right), right->name_len);
 }
 
 static int folder_open(const struct scan *scan, uint32_t folder)
 {
 	const struct open_how how = {
 		.flags = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
+			   RESOLVE_NO_XDEV,
 	};
 	cleanup_buf struct buf path = BUF_INIT;
 
@@ -308,15 +325,19 @@ static void folder_read(struct scan *scan, uint32_t index)
 	folder->known = read_names(scan, fd);
 	folder->count = made->entry_count - folder->first;
 	if (folder->count > 1)
-		qsort_r(made->entries + folder->first, folder->count, sizeof(*made->entries), compare_entries, made);
+		qsort_r(made->entries + folder->first, folder->count, sizeof(*made->entries),
+			compare_entries, made);
 }
 
-/* --- the manifest before ------------------------------------------------------------------------ */
+/* --- the manifest before
+ * ------------------------------------------------------------------------ */
 
 /* The folder as it was before, or NULL. */
-static const struct manifest_folder *folder_before(const struct scan *scan, const struct manifest_folder *folder)
+static const struct manifest_folder *folder_before(const struct scan *scan,
+						   const struct manifest_folder *folder)
 {
-	return folder->before == MANIFEST_NONE ? NULL : &scan->params->before->folders[folder->before];
+	return folder->before == MANIFEST_NONE ? NULL
+					       : &scan->params->before->folders[folder->before];
 }
 
 static bool can_copy(const struct scan *scan, const struct manifest_folder *folder)
@@ -339,7 +360,8 @@ static void folder_copy(struct scan *scan, uint32_t index)
 	folder->inode = old->inode;
 	for (uint32_t i = 0; i < old->count; i++) {
 		const struct manifest_entry *from = &before->entries[old->first + i];
-		struct manifest_entry *entry = entry_add(scan, manifest_name(before, from), from->name_len);
+		struct manifest_entry *entry =
+			entry_add(scan, manifest_name(before, from), from->name_len);
 		uint32_t name = entry ? entry->name : 0;
 
 		if (!entry) {
@@ -353,7 +375,8 @@ static void folder_copy(struct scan *scan, uint32_t index)
 	folder->count = scan->made->entry_count - folder->first;
 }
 
-/* --- the tree ----------------------------------------------------------------------------------- */
+/* --- the tree
+ * ----------------------------------------------------------------------------------- */
 
 static void add_children(struct scan *scan, uint32_t index)
 {
@@ -373,7 +396,8 @@ static void add_children(struct scan *scan, uint32_t index)
 			continue;
 		}
 		if (parent.before != MANIFEST_NONE)
-			old = manifest_find(before, parent.before, manifest_name(made, entry), entry->name_len);
+			old = manifest_find(before, parent.before, manifest_name(made, entry),
+					    entry->name_len);
 		child = folder_add(made, index, i);
 		made->entries[i].folder = child;
 		if (old && old->kind == ENTRY_FOLDER)
@@ -404,8 +428,10 @@ static void folder_scan(struct scan *scan, uint32_t index)
 
 struct manifest *manifest_scan(const struct manifest_params *params)
 {
-	struct scan scan = {
-		.params = params, .made = mem_zalloc(sizeof(*scan.made)), .until_clock = CLOCK_EVERY, .late = false};
+	struct scan scan = {.params = params,
+			    .made = mem_zalloc(sizeof(*scan.made)),
+			    .until_clock = CLOCK_EVERY,
+			    .late = false};
 
 	folder_add(scan.made, MANIFEST_NONE, MANIFEST_NONE);
 	if (params->before)

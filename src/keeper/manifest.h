@@ -1,16 +1,19 @@
 /*
  * Manifests: what lies in a workspace, and how two of them differ.
  *
- * A manifest is a tree of folders, breadth first, so that a look that is cut short has seen what lies on top. It holds
- * names and figures of files, never their content. A look is bounded by entries, depth and time, and says where
- * it stopped. It follows no symlink, opens nothing but folders, never leaves the file system of the root,
- * and takes whatever a guest does to the tree meanwhile.
+ * A manifest is a tree of folders, breadth first, so that a look that is cut short has seen what
+ * lies on top. It holds names and figures of files, never their content. A look is bounded by
+ * entries, depth and time, and says where it stopped. It follows no symlink, opens nothing but
+ * folders, never leaves the file system of the root, and takes whatever a guest does to the tree
+ * meanwhile.
  *
- * A folder of the manifest before that has not changed since (whoever watches it says so) is not read again: its part
- * is copied. So the cost of a look is that of the folders in which something happened.
+ * A folder of the manifest before that has not changed since (whoever watches it says so) is not
+ * read again: its part is copied. So the cost of a look is that of the folders in which something
+ * happened.
  *
- * Not looked into, and not told of: the folders `__pycache__`, `.ipynb_checkpoints`, `.git`, `.hg`, `.svn`,
- * `.mypy_cache`, `.pytest_cache`, `.ruff_cache`, and files `.fumehood-*.tmp` (ours, about to get their name).
+ * Not looked into, and not told of: the folders `__pycache__`, `.ipynb_checkpoints`, `.git`, `.hg`,
+ * `.svn`, `.mypy_cache`, `.pytest_cache`, `.ruff_cache`, and files `.fumehood-*.tmp` (ours, about
+ * to get their name).
  */
 #ifndef FH_KEEPER_MANIFEST_H
 #define FH_KEEPER_MANIFEST_H
@@ -33,7 +36,8 @@ enum folder_known {
 	FOLDER_WHOLE,
 };
 
-/* Why a manifest does not hold everything, the weakest reason first; the strongest one met is kept. */
+/* Why a manifest does not hold everything, the weakest reason first; the strongest one met is
+ * kept. */
 enum manifest_stop {
 	STOP_NOTHING,
 	STOP_UNREADABLE, /* a folder may not be read, or reading it failed */
@@ -41,14 +45,14 @@ enum manifest_stop {
 	STOP_DEPTH,
 	STOP_ENTRIES,
 	STOP_TIME,
-	STOP_UNWATCHED, /* watch.h: nobody looked, because looking takes longer than the cell took */
+	STOP_UNWATCHED, /* watch.h: nobody looked: that takes longer than the cell did */
 	STOP_BASELINE,  /* watch.h: the first manifest came after the cell had begun */
 	STOP_COUNT
 };
 
 struct manifest_entry {
 	uint32_t name;   /* offset in names */
-	uint32_t folder; /* of an ENTRY_FOLDER: its index in folders, or MANIFEST_NONE: not entered */
+	uint32_t folder; /* of an ENTRY_FOLDER: its index; MANIFEST_NONE: not entered */
 	uint16_t name_len;
 	uint8_t kind;
 	uint64_t inode;
@@ -85,10 +89,11 @@ struct manifest_params {
 	unsigned depth_max;  /* folders below the root */
 	int64_t deadline_us; /* by clock_us; then the look ends */
 	int64_t (*clock_us)(void *data);
-	/* Called with each folder before it is read; gives the number (>= 0) under which it is watched, or -1. May
-	 * be NULL. */
+	/* Called with each folder before it is read; gives the number (>= 0) under which it is
+	 * watched, or -1. May be NULL. */
 	int (*enter)(void *data, int fd);
-	/* Whether nothing has happened in the folder with this number since the manifest before. May be NULL: never. */
+	/* Whether nothing has happened in the folder with this number since the manifest before.
+	 * May be NULL: never. */
 	bool (*is_unchanged)(void *data, int watch);
 	const struct manifest *before; /* may be NULL */
 	void *data;
@@ -102,12 +107,12 @@ void manifest_free(struct manifest *manifest); /* NULL is fine */
 const char *manifest_stop_name(enum manifest_stop stop);
 
 /* Appends the path of an entry in a folder, relative to the root, any bytes but NUL. */
-void manifest_path(const struct manifest *manifest, uint32_t folder, const struct manifest_entry *entry,
-		   struct buf *path);
+void manifest_path(const struct manifest *manifest, uint32_t folder,
+		   const struct manifest_entry *entry, struct buf *path);
 
 /* The entry of that name in the folder, or NULL. */
-const struct manifest_entry *manifest_find(const struct manifest *manifest, uint32_t folder, const char *name,
-					   size_t len);
+const struct manifest_entry *manifest_find(const struct manifest *manifest, uint32_t folder,
+					   const char *name, size_t len);
 
 /* The name of an entry (entry->name_len bytes, not ended by NUL), and the order of names. */
 const char *manifest_name(const struct manifest *manifest, const struct manifest_entry *entry);
@@ -116,7 +121,8 @@ int manifest_compare(const char *a, size_t a_len, const char *b, size_t b_len);
 /* Whether files and folders of this name are passed over. */
 bool manifest_ignores(const char *name, size_t len);
 
-/* --- differences --------------------------------------------------------------------------------- */
+/* --- differences
+ * --------------------------------------------------------------------------------- */
 
 enum change_kind { CHANGE_CREATED, CHANGE_CHANGED, CHANGE_DELETED };
 
@@ -137,7 +143,10 @@ struct changes {
 	enum manifest_stop stop; /* why there may be others */
 };
 
-#define CHANGES_INIT {.list = NULL, .count = 0, .more = 0, .stop = STOP_NOTHING}
+#define CHANGES_INIT \
+	{ \
+		.list = NULL, .count = 0, .more = 0, .stop = STOP_NOTHING \
+	}
 
 void changes_release(struct changes *changes);
 
@@ -147,18 +156,20 @@ void changes_append(struct changes *to, struct changes *from);
 struct diff_params {
 	const struct manifest *old; /* NULL: nothing is known of before */
 	const struct manifest *new;
-	/* Where nothing is known of before, what changed (ctime) since then counts; made (birth) since then: created.
-	 * Nanoseconds since 1970 by CLOCK_REALTIME_COARSE, which is what the kernel stamps files with. */
+	/* Where nothing is known of before, what changed (ctime) since then counts; made (birth)
+	 * since then: created. Nanoseconds since 1970 by CLOCK_REALTIME_COARSE, which is what the
+	 * kernel stamps files with. */
 	int64_t since_ns;
-	/* Whether the file was written although its figures are the same: twice within a tick of the clock. May
-	 * be NULL. */
+	/* Whether the file was written although its figures are the same: twice within a tick of
+	 * the clock. May be NULL. */
 	bool (*is_touched)(void *data, int watch, const char *name, size_t len);
 	void *data;
 };
 
 /*
- * Appends what was created, changed and deleted: files, symlinks and whatever else has a name; folders only by
- * what is in them. A file has changed when its size, inode, mtime or ctime has; a rename is a deletion and a creation.
+ * Appends what was created, changed and deleted: files, symlinks and whatever else has a name;
+ * folders only by what is in them. A file has changed when its size, inode, mtime or ctime has; a
+ * rename is a deletion and a creation.
  */
 void manifest_diff(const struct diff_params *params, struct changes *changes);
 

@@ -1,9 +1,10 @@
 /*
  * What differs between two manifests; see manifest.h.
  *
- * The new manifest is walked in its own order (top first), each of its folders beside the same path in the old one, of
- * which three things can be so: it was there (a pair), it was not (ABSENT: all in it is new), or nothing is known of it
- * (UNKNOWN: the times decide). A folder at which the look stopped is never taken for a deleted one.
+ * The new manifest is walked in its own order (top first), each of its folders beside the same path
+ * in the old one, of which three things can be so: it was there (a pair), it was not (ABSENT: all
+ * in it is new), or nothing is known of it (UNKNOWN: the times decide). A folder at which the look
+ * stopped is never taken for a deleted one.
  */
 #include <string.h>
 
@@ -49,10 +50,11 @@ void changes_append(struct changes *to, struct changes *from)
 }
 
 /* Notes a change of a thing that is no folder. */
-static void note(struct diff *diff, enum change_kind kind, const struct manifest *manifest, uint32_t folder,
-		 const struct manifest_entry *entry)
+static void note(struct diff *diff, enum change_kind kind, const struct manifest *manifest,
+		 uint32_t folder, const struct manifest_entry *entry)
 {
-	struct change change = {.kind = kind, .entry = (enum entry_kind)entry->kind, .bytes = entry->size};
+	struct change change = {
+		.kind = kind, .entry = (enum entry_kind)entry->kind, .bytes = entry->size};
 	struct buf path = BUF_INIT;
 
 	if (diff->changes->count >= CHANGES_MAX) {
@@ -80,8 +82,10 @@ static void note_deleted(struct diff *diff, uint32_t folder, const struct manife
 		note_deleted(diff, entry->folder, &diff->old->entries[gone->first + i]);
 }
 
-/* An entry that has no other in the old manifest: `pair` says whether that means that it was not there. */
-static void note_new(struct diff *diff, uint32_t folder, const struct manifest_entry *entry, int64_t pair)
+/* An entry that has no other in the old manifest: `pair` says whether that means that it was not
+ * there. */
+static void note_new(struct diff *diff, uint32_t folder, const struct manifest_entry *entry,
+		     int64_t pair)
 {
 	int64_t since_ns = diff->params->since_ns;
 
@@ -91,7 +95,8 @@ static void note_new(struct diff *diff, uint32_t folder, const struct manifest_e
 	} else if (pair == PAIR_ABSENT) {
 		note(diff, CHANGE_CREATED, diff->new, folder, entry);
 	} else if (entry->ctime_ns >= since_ns) {
-		note(diff, entry->btime_ns >= since_ns ? CHANGE_CREATED : CHANGE_CHANGED, diff->new, folder, entry);
+		note(diff, entry->btime_ns >= since_ns ? CHANGE_CREATED : CHANGE_CHANGED, diff->new,
+		     folder, entry);
 	}
 }
 
@@ -101,26 +106,28 @@ static int64_t pair_with(uint32_t old_folder)
 	return old_folder == MANIFEST_NONE ? (int64_t)PAIR_UNKNOWN : (int64_t)old_folder;
 }
 
-/* Whether another folder stands at the path than before. A folder keeps its watch as long as it lives, while the file
- * system may give its number, and those of its files, to the next one at once. */
+/* Whether another folder stands at the path than before. A folder keeps its watch as long as it
+ * lives, while the file system may give its number, and those of its files, to the next one at
+ * once. */
 static bool is_replaced(const struct manifest_folder *old, const struct manifest_folder *new)
 {
-	return old->inode != new->inode || (old->watch >= 0 && new->watch >= 0 && old->watch != new->watch);
+	return old->inode != new->inode ||
+	       (old->watch >= 0 && new->watch >= 0 && old->watch != new->watch);
 }
 
-static bool is_same(const struct diff *diff, const struct manifest_folder *folder, const struct manifest_entry *old,
-		    const struct manifest_entry *new)
+static bool is_same(const struct diff *diff, const struct manifest_folder *folder,
+		    const struct manifest_entry *old, const struct manifest_entry *new)
 {
 	if (old->kind != new->kind || old->size != new->size || old->inode != new->inode ||
 	    old->mtime_ns != new->mtime_ns || old->ctime_ns != new->ctime_ns)
 		return false;
 	return !diff->params->is_touched || folder->watch < 0 ||
-	       !diff->params->is_touched(diff->params->data, folder->watch, manifest_name(diff->new, new),
-					 new->name_len);
+	       !diff->params->is_touched(diff->params->data, folder->watch,
+					 manifest_name(diff->new, new), new->name_len);
 }
 
-static void note_both(struct diff *diff, uint32_t folder, const struct manifest_entry *new, uint32_t old_folder,
-		      const struct manifest_entry *old)
+static void note_both(struct diff *diff, uint32_t folder, const struct manifest_entry *new,
+		      uint32_t old_folder, const struct manifest_entry *old)
 {
 	const struct manifest_folder *in = &diff->new->folders[folder];
 	bool was_folder = old->kind == ENTRY_FOLDER, is_folder = new->kind == ENTRY_FOLDER;
@@ -131,7 +138,8 @@ static void note_both(struct diff *diff, uint32_t folder, const struct manifest_
 	} else if (was_folder || is_folder) {
 		note_deleted(diff, old_folder, old);
 		note_new(diff, folder, new, PAIR_ABSENT);
-	} else if (is_replaced(&diff->old->folders[old_folder], in) || !is_same(diff, in, old, new)) {
+	} else if (is_replaced(&diff->old->folders[old_folder], in) ||
+		   !is_same(diff, in, old, new)) {
 		note(diff, CHANGE_CHANGED, diff->new, folder, new);
 	}
 }
@@ -139,13 +147,16 @@ static void note_both(struct diff *diff, uint32_t folder, const struct manifest_
 /* Merges the sorted entries of both. */
 static void compare_paired(struct diff *diff, uint32_t folder, uint32_t old_folder)
 {
-	const struct manifest_folder *new = &diff->new->folders[folder], *old = &diff->old->folders[old_folder];
+	const struct manifest_folder *new = &diff->new->folders[folder],
+				     *old = &diff->old->folders[old_folder];
 	int64_t alone = old->known == FOLDER_WHOLE ? PAIR_ABSENT : PAIR_UNKNOWN;
 	uint32_t i = 0, j = 0;
 
 	while (i < new->count || j < old->count) {
-		const struct manifest_entry *a = i < new->count ? &diff->new->entries[new->first + i] : NULL;
-		const struct manifest_entry *b = j < old->count ? &diff->old->entries[old->first + j] : NULL;
+		const struct manifest_entry *a =
+			i < new->count ? &diff->new->entries[new->first + i] : NULL;
+		const struct manifest_entry *b =
+			j < old->count ? &diff->old->entries[old->first + j] : NULL;
 		int order = !a ? 1 : -1;
 
 		if (a && b)
@@ -162,14 +173,17 @@ static void compare_paired(struct diff *diff, uint32_t folder, uint32_t old_fold
 	}
 }
 
-/* A copy: only what is in its folders may have changed. Both have the same entries in the same places. */
-static void pair_copied(struct diff *diff, const struct manifest_folder *new, const struct manifest_folder *old)
+/* A copy: only what is in its folders may have changed. Both have the same entries in the same
+ * places. */
+static void pair_copied(struct diff *diff, const struct manifest_folder *new,
+			const struct manifest_folder *old)
 {
 	for (uint32_t i = 0; i < new->count; i++) {
 		const struct manifest_entry *entry = &diff->new->entries[new->first + i];
 
 		if (entry->kind == ENTRY_FOLDER && entry->folder != MANIFEST_NONE)
-			diff->pairs[entry->folder] = pair_with(diff->old->entries[old->first + i].folder);
+			diff->pairs[entry->folder] =
+				pair_with(diff->old->entries[old->first + i].folder);
 	}
 }
 
@@ -182,7 +196,7 @@ static void compare_folder(struct diff *diff, uint32_t folder)
 		return;
 	if (pair >= 0 && diff->old->folders[pair].known == FOLDER_UNKNOWN)
 		pair = PAIR_UNKNOWN;
-	if (pair >= 0 && new->copied && new->before == pair) {
+	if (pair >= 0 && new->copied &&new->before == pair) {
 		pair_copied(diff, new, &diff->old->folders[pair]);
 	} else if (pair >= 0) {
 		compare_paired(diff, folder, (uint32_t)pair);
@@ -194,7 +208,8 @@ static void compare_folder(struct diff *diff, uint32_t folder)
 
 void manifest_diff(const struct diff_params *params, struct changes *changes)
 {
-	struct diff diff = {.params = params, .old = params->old, .new = params->new, .changes = changes};
+	struct diff diff = {
+		.params = params, .old = params->old, .new = params->new, .changes = changes};
 
 	diff.pairs = mem_zalloc(params->new->folder_count * sizeof(*diff.pairs));
 	diff.pairs[0] = params->old ? 0 : PAIR_UNKNOWN;

@@ -89,8 +89,8 @@ static struct want want_of(struct tree *tree)
 }
 
 /* The differences as lines. */
-static enum manifest_stop differ(const struct manifest *old, const struct manifest *new, int64_t since_ns,
-				 struct buf *text)
+static enum manifest_stop differ(const struct manifest *old, const struct manifest *new,
+				 int64_t since_ns, struct buf *text)
 {
 	const struct diff_params params = {.old = old, .new = new, .since_ns = since_ns};
 	struct changes changes = CHANGES_INIT;
@@ -122,7 +122,8 @@ static void assert_next(struct want *want, struct manifest **manifest, const cha
 	*manifest = next;
 }
 
-/* --- the model ---------------------------------------------------------------------------------- */
+/* --- the model
+ * ---------------------------------------------------------------------------------- */
 
 static void random_edits(uint64_t seed)
 {
@@ -144,8 +145,8 @@ static void random_edits(uint64_t seed)
 		tree_expect(&before, &tree, &expected);
 		assert_int_equal(differ(manifest, next, 0, &found), STOP_NOTHING);
 		if (strcmp(buf_bytes(&expected), buf_bytes(&found)) != 0)
-			fail_msg("seed %d round %d: expected\n%sfound\n%s", (int)seed, round, buf_bytes(&expected),
-				 buf_bytes(&found));
+			fail_msg("seed %d round %d: expected\n%sfound\n%s", (int)seed, round,
+				 buf_bytes(&expected), buf_bytes(&found));
 		manifest_free(manifest);
 		manifest = next;
 	}
@@ -160,7 +161,8 @@ static void test_model(void **state)
 		random_edits(seed);
 }
 
-/* --- what is told ------------------------------------------------------------------------------- */
+/* --- what is told
+ * ------------------------------------------------------------------------------- */
 
 static void test_kinds(void **state)
 {
@@ -182,8 +184,9 @@ static void test_kinds(void **state)
 	assert_int_equal(symlinkat("/etc", tree.fd, "out"), 0);
 	assert_int_equal(mkfifoat(tree.fd, "fifo", 0600), 0);
 	tree_write(&tree, "new\nline", "x");
-	assert_next(&want, &manifest,
-		    "created .hidden\ncreated fifo\ncreated loop\ncreated new\nline\ncreated out\n");
+	assert_next(
+		&want, &manifest,
+		"created .hidden\ncreated fifo\ncreated loop\ncreated new\nline\ncreated out\n");
 	assert_int_equal(unlinkat(tree.fd, "loop", 0), 0);
 	tree_mkdir(&tree, "loop"); /* a folder in a link's place */
 	tree_write(&tree, "loop/in", "x");
@@ -277,14 +280,14 @@ static void test_times(void **state)
 	tree_close(&tree);
 }
 
-/* --- limits ------------------------------------------------------------------------------------- */
+/* --- limits
+ * ------------------------------------------------------------------------------------- */
 
 static void test_many_files(void **state)
 {
 	struct tree tree;
 	struct want want = want_of(&tree);
 	struct manifest *manifest;
-	cleanup_buf struct buf text = BUF_INIT;
 
 	(void)state;
 	tree_open(&tree, "manifest_test", 1);
@@ -382,7 +385,8 @@ static void test_time(void **state)
 	tree_close(&tree);
 }
 
-/* --- trees that mean harm ----------------------------------------------------------------------- */
+/* --- trees that mean harm
+ * ----------------------------------------------------------------------- */
 
 static void on_enter_vanish(struct want *want)
 {
@@ -480,7 +484,8 @@ static void test_mount(void **state)
 	tree_close(&tree);
 }
 
-/* --- mime --------------------------------------------------------------------------------------- */
+/* --- mime
+ * --------------------------------------------------------------------------------------- */
 
 static void test_mime(void **state)
 {
@@ -501,12 +506,12 @@ static void test_mime(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_model),      cmocka_unit_test(test_kinds),
-		cmocka_unit_test(test_copied),     cmocka_unit_test(test_more_changes),
-		cmocka_unit_test(test_times),      cmocka_unit_test(test_many_files),
-		cmocka_unit_test(test_deep),       cmocka_unit_test(test_time),
-		cmocka_unit_test(test_vanishing),  cmocka_unit_test(test_unreadable),
-		cmocka_unit_test(test_mime),       cmocka_unit_test(test_mount),
+		cmocka_unit_test(test_model),     cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_copied),    cmocka_unit_test(test_more_changes),
+		cmocka_unit_test(test_times),     cmocka_unit_test(test_many_files),
+		cmocka_unit_test(test_deep),      cmocka_unit_test(test_time),
+		cmocka_unit_test(test_vanishing), cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_mime),      cmocka_unit_test(test_mount),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /*
- * Two tables; see mime.h. Types are those of the IANA registry where it has one, else the name in common use.
+ * Two tables; see mime.h. Types are those of the IANA registry where it has one, else the name in
+ * common use.
  */
 #include "keeper/mime.h"
 
@@ -112,7 +113,8 @@ const char *mime_of_name(const char *name, size_t len)
 	const char *dot = memrchr(name, '.', len);
 	size_t left = dot ? len - (size_t)(dot + 1 - name) : 0;
 
-	if (left == 0 || left > ENDING_LEN_MAX || dot == name) /* ".csv" is a hidden file, no table */
+	if (left == 0 || left > ENDING_LEN_MAX ||
+	    dot == name) /* ".csv" is a hidden file, no table */
 		return NULL;
 	memcpy(ending, dot + 1, left);
 	for (size_t i = 0; i < sizeof(ENDINGS) / sizeof(*ENDINGS); i++)
@@ -126,7 +128,8 @@ const char *mime_of_head(const void *head, size_t len)
 	for (size_t i = 0; i < sizeof(HEADS) / sizeof(*HEADS); i++) {
 		size_t end = (size_t)HEADS[i].at + HEADS[i].len;
 
-		if (end <= len && memcmp((const char *)head + HEADS[i].at, HEADS[i].bytes, HEADS[i].len) == 0)
+		if (end <= len &&
+		    memcmp((const char *)head + HEADS[i].at, HEADS[i].bytes, HEADS[i].len) == 0)
 			return HEADS[i].mime;
 	}
 	return "application/octet-stream";

@@ -1,8 +1,9 @@
 /*
- * The mime type of a file in the workspace, by its name and, where that says nothing, by its first bytes.
+ * The mime type of a file in the workspace, by its name and, where that says nothing, by its first
+ * bytes.
  *
- * A small table of our own: what people write from a notebook and what a client wants to show. Anything else is
- * application/octet-stream, which every client saves and none opens.
+ * A small table of our own: what people write from a notebook and what a client wants to show.
+ * Anything else is application/octet-stream, which every client saves and none opens.
  */
 #ifndef FH_KEEPER_MIME_H
 #define FH_KEEPER_MIME_H

@@ -21,7 +21,8 @@ static int64_t total_chars(const struct call *call)
 static int64_t item_chars(const struct call *call)
 {
 	return json_get_int(call->json, "item_chars",
-			    json_get(call->json, "max_chars") ? total_chars(call) : TEXT_ITEM_CHARS);
+			    json_get(call->json, "max_chars") ? total_chars(call)
+							      : TEXT_ITEM_CHARS);
 }
 
 int op_text(const struct call *call, struct err *err)
@@ -47,8 +48,10 @@ int op_notebook(const struct call *call, struct err *err)
 	cleanup_buf struct buf text = BUF_INIT;
 	struct json *document;
 	struct json *body;
-	static const struct json_limits limits = {
-		.bytes_max = SIZE_MAX, .depth_max = 1000, .keys_unique = false, .nan_as_text = false};
+	static const struct json_limits limits = {.bytes_max = SIZE_MAX,
+						  .depth_max = 1000,
+						  .keys_unique = false,
+						  .nan_as_text = false};
 
 	record_flush(call->session->record);
 	notebook_write_joined(record_notebook(call->session->record), &text);
@@ -70,7 +73,8 @@ int op_blob(const struct call *call, struct err *err)
 	struct json *body;
 
 	if (length > REQUEST_BLOB_BYTES_MAX)
-		return err_set(err, ERR_LIMIT, "\"length\" is at most %d; ask for the rest with \"offset\"",
+		return err_set(err, ERR_LIMIT,
+			       "\"length\" is at most %d; ask for the rest with \"offset\"",
 			       REQUEST_BLOB_BYTES_MAX);
 	if (blob_read(call->session->dirfd, json_get_string(call->json, "sha256"), (uint64_t)offset,
 		      (uint64_t)length, &bytes, &total, err) != 0)
@@ -100,8 +104,10 @@ int op_status(const struct call *call, struct err *err)
 			json_push(queue, json_new_string(cell->id, strlen(cell->id)));
 	}
 	json_set_string(body, "state", session_state_name(session));
-	json_set(body, "cell", session->running ? json_new_string(session->running->id, strlen(session->running->id))
-						: NULL);
+	json_set(body, "cell",
+		 session->running
+			 ? json_new_string(session->running->id, strlen(session->running->id))
+			 : NULL);
 	json_set(body, "queue", queue);
 	json_set_int(body, "last_seq", (int64_t)journal_seq(journal));
 	json_set_int(body, "bytes", (int64_t)journal_bytes(journal));
@@ -126,7 +132,8 @@ static int read_since(const struct call *call, uint64_t *since, uint64_t *last, 
 	return 0;
 }
 
-/* Files of after the last cell; while one runs nobody knows whose they are. The caller owns the object. */
+/* Files of after the last cell; while one runs nobody knows whose they are. The caller owns the
+ * object. */
 static struct json *files_between(struct session *session)
 {
 	struct json *body = json_new_object();
@@ -168,7 +175,8 @@ int op_images(const struct call *call, struct err *err)
 	uint64_t since, last;
 
 	if (read_since(call, &since, &last, err) != 0 ||
-	    past_images(call->session->dirfd, since, json_get_string(call->json, "section"), body, err) != 0)
+	    past_images(call->session->dirfd, since, json_get_string(call->json, "section"), body,
+			err) != 0)
 		return -1;
 	json_set_int(body, "last_seq", (int64_t)last);
 	call_reply(call, mem_take(body));

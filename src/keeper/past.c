@@ -26,7 +26,8 @@ struct pass {
 
 #define BIT(type) (1u << (type))
 
-/* The text behind `mark`, up to the next quote, or NULL. All lines begin {"seq":N,"t":"...","type":"...","cell":"...". */
+/* The text behind `mark`, up to the next quote, or NULL. All lines begin
+ * {"seq":N,"t":"...","type":"...","cell":"...". */
 static const char *quoted(const char *from, size_t len, const char *mark, size_t *text_len)
 {
 	const char *at = memmem(from, len, mark, strlen(mark));
@@ -43,7 +44,8 @@ static const char *quoted(const char *from, size_t len, const char *mark, size_t
 static bool is_wanted(const struct pass *pass, const char *line, size_t len)
 {
 	size_t type_len, cell_len;
-	const char *type = quoted(line, len < HEAD_BYTES_MAX ? len : HEAD_BYTES_MAX, "\"type\":\"", &type_len);
+	const char *type =
+		quoted(line, len < HEAD_BYTES_MAX ? len : HEAD_BYTES_MAX, "\"type\":\"", &type_len);
 	const char *cell;
 	char name[32];
 
@@ -77,14 +79,16 @@ static int pass_run(const struct pass *pass, int dirfd, uint64_t since, struct e
 
 		step = cursor_next_line(cursor, &line, &len, &seq, err);
 		if (step == CURSOR_EVENT && is_wanted(pass, line, len) &&
-		    event_parse(line, len - 1, &event, NULL) == 0) /* one line that is damage costs that line */
+		    event_parse(line, len - 1, &event, NULL) ==
+			    0) /* one line that is damage costs that line */
 			pass->take(pass->data, &event);
 	}
 	cursor_free(cursor);
 	return step == CURSOR_ERROR ? -1 : 0;
 }
 
-/* --- files -------------------------------------------------------------------------------------- */
+/* --- files
+ * -------------------------------------------------------------------------------------- */
 
 static void copy_member(struct json *to, const struct json *from, const char *name)
 {
@@ -115,7 +119,8 @@ static void take_one(void *data, struct event *event)
 	copy_member(one->body, event->body, "files_incomplete");
 }
 
-int past_files_of_cell(int dirfd, const char *cell, uint64_t since, struct json *body, struct err *err)
+int past_files_of_cell(int dirfd, const char *cell, uint64_t since, struct json *body,
+		       struct err *err)
 {
 	struct one_cell one = {.cell = cell, .body = body, .found = false};
 	const struct pass pass = {
@@ -128,7 +133,8 @@ int past_files_of_cell(int dirfd, const char *cell, uint64_t since, struct json 
 
 /* What is different, by path. */
 struct net {
-	struct json *by_path; /* object; its keys tell paths apart that differ only in bytes that are no UTF-8 */
+	struct json *by_path; /* object; its keys tell paths apart that differ only in bytes that
+				 are no UTF-8 */
 	uint64_t more;
 };
 
@@ -148,7 +154,10 @@ static void net_add(struct net *net, const struct json *item, const char *cell, 
 {
 	const char *change = json_get_string(item, "change"), *path = json_get_string(item, "path");
 	const char *bytes = json_get_string(item, "path_base64");
-	cleanup_free char *key = mem_format("%c%s", bytes ? 'b' : 'p', bytes ? bytes : path ? path : "");
+	cleanup_free char *key = mem_format("%c%s", bytes ? 'b' : 'p',
+					    bytes  ? bytes
+					    : path ? path
+						   : "");
 	const struct json *old = json_get(net->by_path, key);
 	struct json *made;
 
@@ -173,7 +182,8 @@ static void net_add(struct net *net, const struct json *item, const char *cell, 
 	json_set(net->by_path, key, made);
 }
 
-static void net_add_all(struct net *net, const struct json *items, const char *cell, const char *section)
+static void net_add_all(struct net *net, const struct json *items, const char *cell,
+			const char *section)
 {
 	for (size_t i = 0; i < json_length(items); i++)
 		net_add(net, json_at(items, i), cell, section);
@@ -195,7 +205,8 @@ static int push_value(const char *key, size_t key_len, struct json *value, void 
 	return 0;
 }
 
-int past_files(int dirfd, uint64_t since, const struct json *between, struct json *body, struct err *err)
+int past_files(int dirfd, uint64_t since, const struct json *between, struct json *body,
+	       struct err *err)
 {
 	struct net net = {.by_path = json_new_object(), .more = 0};
 	const struct pass pass = {.types = BIT(EVENT_FINISHED), .take = take_files, .data = &net};
@@ -214,7 +225,8 @@ int past_files(int dirfd, uint64_t since, const struct json *between, struct jso
 	return status;
 }
 
-/* --- images ------------------------------------------------------------------------------------- */
+/* --- images
+ * ------------------------------------------------------------------------------------- */
 
 struct images {
 	int dirfd;
@@ -233,10 +245,11 @@ static bool is_in_section(const struct images *images, const char *section)
 }
 
 /* The image's file; the record may have been unable to write it. */
-static void add_file(const struct images *images, struct json *item, const char *cell, int64_t number,
-		     const char *extension)
+static void add_file(const struct images *images, struct json *item, const char *cell,
+		     int64_t number, const char *extension)
 {
-	cleanup_free char *path = mem_format("images/%s-%lld.%s", cell, (long long)number, extension);
+	cleanup_free char *path =
+		mem_format("images/%s-%lld.%s", cell, (long long)number, extension);
 	struct stat st;
 
 	if (fstatat(images->dirfd, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
@@ -278,7 +291,8 @@ static void take_image(void *data, struct event *event)
 	if (!event->cell)
 		return;
 	if (event->type == EVENT_CELL) {
-		json_set(images->sections, event->cell, json_keep(json_get(event->body, "section")));
+		json_set(images->sections, event->cell,
+			 json_keep(json_get(event->body, "section")));
 		return;
 	}
 	section = json_get_string(images->sections, event->cell);
@@ -291,7 +305,8 @@ static void take_image(void *data, struct event *event)
 static int push_image_file(const char *key, size_t key_len, struct json *value, void *data)
 {
 	struct images *images = data;
-	const char *mime = json_get_string(value, "mime"), *section = json_get_string(value, "section");
+	const char *mime = json_get_string(value, "mime"),
+		   *section = json_get_string(value, "section");
 
 	(void)key;
 	(void)key_len;
@@ -314,9 +329,11 @@ int past_images(int dirfd, uint64_t since, const char *section, struct json *bod
 				.counts = json_new_object(),
 				.shown = json_new_array(),
 				.net = {.by_path = json_new_object(), .more = 0}};
-	/* From the beginning: images are counted by cell, and a cell may begin long before its last one. */
-	const struct pass pass = {.types = BIT(EVENT_CELL) | BIT(EVENT_DISPLAY) | BIT(EVENT_UPDATE_DISPLAY) |
-					   BIT(EVENT_RESULT) | BIT(EVENT_FINISHED),
+	/* From the beginning: images are counted by cell, and a cell may begin long before its last
+	 * one. */
+	const struct pass pass = {.types = BIT(EVENT_CELL) | BIT(EVENT_DISPLAY) |
+					   BIT(EVENT_UPDATE_DISPLAY) | BIT(EVENT_RESULT) |
+					   BIT(EVENT_FINISHED),
 				  .take = take_image,
 				  .data = &images};
 	int status = pass_run(&pass, dirfd, 0, err);
@@ -334,7 +351,8 @@ int past_images(int dirfd, uint64_t since, const char *section, struct json *bod
 	return status;
 }
 
-/* --- texts -------------------------------------------------------------------------------------- */
+/* --- texts
+ * -------------------------------------------------------------------------------------- */
 
 struct text_of {
 	char cell[65];
@@ -375,7 +393,8 @@ static void text_add(struct outputs *outputs, const char *cell)
 	text->digest = digest_new(&params);
 }
 
-/* Of a cell that is not known yet only its `cell` event can come: it is parsed to see its section. */
+/* Of a cell that is not known yet only its `cell` event can come: it is parsed to see its
+ * section. */
 static void take_output(void *data, struct event *event)
 {
 	struct outputs *outputs = data;
@@ -424,9 +443,10 @@ static void outputs_tell(struct outputs *outputs, struct json *body)
 		json_set_int(body, "cells_more", (int64_t)(outputs->count - told));
 }
 
-/* The first pass finds the cells of the section, the second one their events: so nothing else is parsed. */
-int past_outputs(int dirfd, const char *session, const char *section, int64_t total_chars, int64_t item_chars,
-		 struct json *body, struct err *err)
+/* The first pass finds the cells of the section, the second one their events: so nothing else is
+ * parsed. */
+int past_outputs(int dirfd, const char *session, const char *section, int64_t total_chars,
+		 int64_t item_chars, struct json *body, struct err *err)
 {
 	struct outputs outputs = {.dirfd = dirfd,
 				  .session = session,
@@ -435,7 +455,10 @@ int past_outputs(int dirfd, const char *session, const char *section, int64_t to
 				  .item_chars = item_chars,
 				  .index = json_new_object()};
 	const struct pass cells = {.types = BIT(EVENT_CELL), .take = take_output, .data = &outputs};
-	const struct pass rest = {.types = ~BIT(EVENT_CELL), .wants = wants_output, .take = take_output, .data = &outputs};
+	const struct pass rest = {.types = ~BIT(EVENT_CELL),
+				  .wants = wants_output,
+				  .take = take_output,
+				  .data = &outputs};
 	int status = pass_run(&cells, dirfd, 0, err);
 
 	if (status == 0 && outputs.count > 0)

@@ -1,5 +1,6 @@
 /*
- * Looking back over a journal: nets of changes, images by section, texts, and a journal with damage in it.
+ * Looking back over a journal: nets of changes, images by section, texts, and a journal with damage
+ * in it.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,25 +88,32 @@ static void test_net_of_files(void **state)
 {
 	struct fixture *fixture = fixture_new();
 	cleanup_json struct json *between = NULL;
-	static const char late[] = "[{\"path\":\"e\",\"change\":\"created\",\"origin\":\"background\"}]";
+	static const char late[] =
+		"[{\"path\":\"e\",\"change\":\"created\",\"origin\":\"background\"}]";
 
 	(void)state;
 	add(fixture, EVENT_FINISHED, "c1",
-	    "{\"files\":[{\"path\":\"a\",\"change\":\"created\",\"bytes\":1},{\"path\":\"b\",\"change\":\"created\"},"
+	    "{\"files\":[{\"path\":\"a\",\"change\":\"created\",\"bytes\":1},{\"path\":\"b\","
+	    "\"change\":\"created\"},"
 	    "{\"path\":\"c\",\"change\":\"deleted\"},{\"path\":\"d\",\"change\":\"changed\"},"
 	    "{\"path\":\"\xef\xbf\xbd\",\"path_base64\":\"/w==\",\"change\":\"created\"}]}");
 	add(fixture, EVENT_FINISHED, "c2",
-	    "{\"files\":[{\"path\":\"a\",\"change\":\"changed\",\"bytes\":2},{\"path\":\"b\",\"change\":\"deleted\"},"
+	    "{\"files\":[{\"path\":\"a\",\"change\":\"changed\",\"bytes\":2},{\"path\":\"b\","
+	    "\"change\":\"deleted\"},"
 	    "{\"path\":\"c\",\"change\":\"created\"},{\"path\":\"d\",\"change\":\"deleted\"},"
-	    "{\"path\":\"\xef\xbf\xbd\",\"path_base64\":\"/g==\",\"change\":\"created\"}],\"files_more\":3}");
+	    "{\"path\":\"\xef\xbf\xbd\",\"path_base64\":\"/"
+	    "g==\",\"change\":\"created\"}],\"files_more\":3}");
 	between = json_parse(late, strlen(late), &JSON_LIMITS, NULL);
-	assert_body(files_since(fixture, 0, between),
-		    "{\"files\":[{\"path\":\"a\",\"change\":\"created\",\"bytes\":2,\"cell\":\"c2\"},"
-		    "{\"path\":\"c\",\"change\":\"changed\",\"cell\":\"c2\"},"
-		    "{\"path\":\"d\",\"change\":\"deleted\",\"cell\":\"c2\"},"
-		    "{\"path\":\"\xef\xbf\xbd\",\"path_base64\":\"/w==\",\"change\":\"created\",\"cell\":\"c1\"},"
-		    "{\"path\":\"\xef\xbf\xbd\",\"path_base64\":\"/g==\",\"change\":\"created\",\"cell\":\"c2\"},"
-		    "{\"path\":\"e\",\"change\":\"created\",\"cell\":null}],\"files_more\":3}");
+	assert_body(
+		files_since(fixture, 0, between),
+		"{\"files\":[{\"path\":\"a\",\"change\":\"created\",\"bytes\":2,\"cell\":\"c2\"},"
+		"{\"path\":\"c\",\"change\":\"changed\",\"cell\":\"c2\"},"
+		"{\"path\":\"d\",\"change\":\"deleted\",\"cell\":\"c2\"},"
+		"{\"path\":\"\xef\xbf\xbd\",\"path_base64\":\"/"
+		"w==\",\"change\":\"created\",\"cell\":\"c1\"},"
+		"{\"path\":\"\xef\xbf\xbd\",\"path_base64\":\"/"
+		"g==\",\"change\":\"created\",\"cell\":\"c2\"},"
+		"{\"path\":\"e\",\"change\":\"created\",\"cell\":null}],\"files_more\":3}");
 	assert_body(files_since(fixture, 3, NULL), "{\"files\":[]}");
 	fixture_free(fixture);
 }
@@ -140,7 +148,8 @@ static void test_images(void **state)
 	add(fixture, EVENT_DISPLAY, "c1", "{\"data\":{\"text/plain\":\"no\"}}");
 	add(fixture, EVENT_CELL, "c2", "{\"code\":\"\"}");
 	add(fixture, EVENT_RESULT, "c2", "{\"data\":{\"image/svg+xml\":\"<svg/>\"}}");
-	add(fixture, EVENT_DISPLAY, "c1", "{\"data\":{\"image/jpeg\":\"AAAA\"}}"); /* late, and after `since` */
+	add(fixture, EVENT_DISPLAY, "c1",
+	    "{\"data\":{\"image/jpeg\":\"AAAA\"}}"); /* late, and after `since` */
 	add(fixture, EVENT_FINISHED, "c1",
 	    "{\"files\":[{\"path\":\"p.png\",\"change\":\"created\",\"mime\":\"image/png\"},"
 	    "{\"path\":\"q.png\",\"change\":\"deleted\",\"mime\":\"image/png\"},"
@@ -149,10 +158,12 @@ static void test_images(void **state)
 	fd = openat(fixture->kit.fd, "images/c1-2.jpg", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(file_write_all(fd, "123", 3, NULL), 0);
 	assert_int_equal(past_images(fixture->kit.fd, 5, "s", body, NULL), 0);
-	assert_body(body, "{\"images\":[{\"cell\":\"c1\",\"n\":2,\"path\":\"images/c1-2.jpg\",\"bytes\":3,"
-			  "\"mime\":\"image/jpeg\",\"section\":\"s\",\"place\":\"session\"},"
-			  "{\"path\":\"p.png\",\"change\":\"created\",\"mime\":\"image/png\",\"cell\":\"c1\","
-			  "\"section\":\"s\",\"place\":\"workspace\"}]}");
+	assert_body(
+		body,
+		"{\"images\":[{\"cell\":\"c1\",\"n\":2,\"path\":\"images/c1-2.jpg\",\"bytes\":3,"
+		"\"mime\":\"image/jpeg\",\"section\":\"s\",\"place\":\"session\"},"
+		"{\"path\":\"p.png\",\"change\":\"created\",\"mime\":\"image/png\",\"cell\":\"c1\","
+		"\"section\":\"s\",\"place\":\"workspace\"}]}");
 	body = json_new_object();
 	assert_int_equal(past_images(fixture->kit.fd, 0, NULL, body, NULL), 0);
 	assert_int_equal(json_length(json_get(body, "images")), 4);
@@ -175,8 +186,9 @@ static void test_outputs(void **state)
 	add_stream(fixture, "c2", "two\n");
 	add_stream(fixture, "c1", "\"type\":\"late\"\n");
 	assert_int_equal(past_outputs(fixture->kit.fd, "id", "s", 8000, 2000, body, NULL), 0);
-	assert_body(body, "{\"cells\":[{\"cell\":\"c1\",\"text\":\"one\\n\\\"type\\\":\\\"late\\\"\"},"
-			  "{\"cell\":\"c2\",\"text\":\"two\"}]}");
+	assert_body(body,
+		    "{\"cells\":[{\"cell\":\"c1\",\"text\":\"one\\n\\\"type\\\":\\\"late\\\"\"},"
+		    "{\"cell\":\"c2\",\"text\":\"two\"}]}");
 	fixture_free(fixture);
 }
 
@@ -184,15 +196,21 @@ static void test_outputs(void **state)
 static void test_damage(void **state)
 {
 	struct fixture *fixture = fixture_new();
-	cleanup_fd int fd = openat(fixture->kit.fd, "journal.ndjson", O_WRONLY | O_APPEND | O_CLOEXEC);
+	cleanup_fd int fd =
+		openat(fixture->kit.fd, "journal.ndjson", O_WRONLY | O_APPEND | O_CLOEXEC);
 	static const char lines[] =
-		"{\"seq\":2,\"t\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"finished\",\"cell\":\"c1\",bad}\n"
+		"{\"seq\":2,\"t\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"finished\",\"cell\":"
+		"\"c1\",bad}\n"
 		"rubbish\n"
-		"{\"seq\":3,\"t\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"a_type_of_tomorrow_with_a_long_name_indeed\"}\n"
-		"{\"seq\":4,\"t\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"finished\",\"cell\":\"c2\",\"files\":7}\n"
-		"{\"seq\":5,\"t\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"finished\",\"cell\":\"c3\",\"files\":[7,{},"
+		"{\"seq\":3,\"t\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"a_type_of_tomorrow_"
+		"with_a_long_name_indeed\"}\n"
+		"{\"seq\":4,\"t\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"finished\",\"cell\":"
+		"\"c2\",\"files\":7}\n"
+		"{\"seq\":5,\"t\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"finished\",\"cell\":"
+		"\"c3\",\"files\":[7,{},"
 		"{\"path\":\"x\",\"change\":\"deleted\"},{\"path\":\"x\",\"change\":\"odd\"}]}\n"
-		"{\"seq\":6,\"t\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"display\",\"data\":[]}\n";
+		"{\"seq\":6,\"t\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"display\",\"data\":[]}"
+		"\n";
 
 	(void)state;
 	assert_int_equal(file_write_all(fd, lines, sizeof(lines) - 1, NULL), 0);

@@ -24,9 +24,10 @@ enum { NAMES = 5, DEPTH_MAX = 4 };
 void tree_open(struct tree *tree, const char *name, uint64_t seed)
 {
 	memset(tree, 0, sizeof(*tree));
-	/* In memory if there is a place: a hundred thousand files are slow to make and remove on a busy disk. */
-	snprintf(tree->root, sizeof(tree->root), "%s/%s_XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
-		 name);
+	/* In memory if there is a place: a hundred thousand files are slow to make and remove on a
+	 * busy disk. */
+	snprintf(tree->root, sizeof(tree->root), "%s/%s_XXXXXX",
+		 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", name);
 	assert_non_null(mkdtemp(tree->root));
 	tree->fd = open(tree->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(tree->fd >= 0);
@@ -52,7 +53,8 @@ void tree_mkdir(const struct tree *tree, const char *path)
 	assert_int_equal(mkdirat(tree->fd, path, 0700), 0);
 }
 
-/* --- the model ---------------------------------------------------------------------------------- */
+/* --- the model
+ * ---------------------------------------------------------------------------------- */
 
 static unsigned pick(struct tree *tree, size_t below)
 {
@@ -127,11 +129,13 @@ static struct tree_item *pick_item(struct tree *tree, bool is_folder)
 	return NULL;
 }
 
-/* --- edits -------------------------------------------------------------------------------------- */
+/* --- edits
+ * -------------------------------------------------------------------------------------- */
 
 static void write_version(struct tree *tree, const char *path)
 {
-	cleanup_fd int fd = openat(tree->fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	cleanup_fd int fd =
+		openat(tree->fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	char text[2048];
 
 	if (fd < 0) { /* a symlink stands there */
@@ -141,7 +145,9 @@ static void write_version(struct tree *tree, const char *path)
 		return;
 	}
 	memset(text, 'a' + (int)(tree->version % 26), sizeof(text));
-	assert_int_equal(file_write_all(fd, text, tree->same_size ? 100 : tree->version % sizeof(text), NULL), 0);
+	assert_int_equal(file_write_all(fd, text,
+					tree->same_size ? 100 : tree->version % sizeof(text), NULL),
+			 0);
 }
 
 static void edit_write(struct tree *tree)
@@ -228,7 +234,8 @@ static void edit_rename(struct tree *tree, bool is_folder)
 		cleanup_free char *old = mem_string(tree->items[i].path);
 
 		if (strcmp(old, from) == 0 || is_beneath(old, from))
-			snprintf(tree->items[i].path, TREE_PATH_MAX, "%s%s", to, old + strlen(from));
+			snprintf(tree->items[i].path, TREE_PATH_MAX, "%s%s", to,
+				 old + strlen(from));
 	}
 	if (is_folder)
 		return;
@@ -269,7 +276,8 @@ void tree_edit(struct tree *tree)
 	}
 }
 
-/* --- differences -------------------------------------------------------------------------------- */
+/* --- differences
+ * -------------------------------------------------------------------------------- */
 
 static int compare_lines(const void *a, const void *b)
 {

@@ -1,8 +1,9 @@
 /*
- * For the tests of manifest and watch: a folder that is edited at random, and a simple model of what is in it.
+ * For the tests of manifest and watch: a folder that is edited at random, and a simple model of
+ * what is in it.
  *
- * The model knows each file by its path and a version that grows with every edit, so that two snapshots of it say what
- * was created, changed and deleted, without a look at the disk.
+ * The model knows each file by its path and a version that grows with every edit, so that two
+ * snapshots of it say what was created, changed and deleted, without a look at the disk.
  */
 #ifndef FH_KEEPER_TREE_KIT_H
 #define FH_KEEPER_TREE_KIT_H
@@ -38,7 +39,8 @@ void tree_close(struct tree *tree); /* removes it */
 /* One random edit, on disk and in the model. */
 void tree_edit(struct tree *tree);
 
-/* What differs between two snapshots (copies) of a model, one line each, "created a/b\n", in the order of paths. */
+/* What differs between two snapshots (copies) of a model, one line each, "created a/b\n", in the
+ * order of paths. */
 void tree_expect(const struct tree *old, const struct tree *new, struct buf *text);
 
 /* The same for changes that were found. */

@@ -1,12 +1,13 @@
 /*
  * inotify, and when to look; see watch.h.
  *
- * Events are kept as (folder, name) until the next look has used them: the folders say where to read again, the names
- * say that a file was written although its size and times are the same (two writes within a tick of the kernel's
- * clock, up to 10 ms before Linux 6.13). When there are too many, everything counts as changed.
+ * Events are kept as (folder, name) until the next look has used them: the folders say where to
+ * read again, the names say that a file was written although its size and times are the same (two
+ * writes within a tick of the kernel's clock, up to 10 ms before Linux 6.13). When there are too
+ * many, everything counts as changed.
  *
- * The thread shares nothing but the inotify descriptor with the loop, and hands its manifest over by an atomic flag that
- * the loop looks at when a cell starts or ends; nobody has to be woken.
+ * The thread shares nothing but the inotify descriptor with the loop, and hands its manifest over
+ * by an atomic flag that the loop looks at when a cell starts or ends; nobody has to be woken.
  */
 #include "keeper/watch.h"
 
@@ -24,16 +25,17 @@ enum {
 	TOUCHES_MAX = 8192,
 	TOUCH_NAMES_MAX = 1 << 20,
 	EVENT_BYTES = 64 << 10,
-	DRAIN_ROUNDS_MAX = 64,      /* a background writer may go on for ever */
+	DRAIN_ROUNDS_MAX = 64, /* a background writer may go on for ever */
 	CHEAP_LOOK_US = 1000,
 	THOROUGH_FACTOR = 50,
 	PROC_PATH_MAX = 40,
 };
 
-/* IN_MODIFY: written; IN_CLOSE_WRITE: perhaps written through a map; IN_ATTRIB: times, also after utime(2). */
+/* IN_MODIFY: written; IN_CLOSE_WRITE: perhaps written through a map; IN_ATTRIB: times, also after
+ * utime(2). */
 #define WATCH_MASK \
-	(IN_CREATE | IN_DELETE | IN_MODIFY | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_CLOSE_WRITE | \
-	 IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK)
+	(IN_CREATE | IN_DELETE | IN_MODIFY | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | \
+	 IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK)
 #define WRITTEN_MASK (IN_MODIFY | IN_CREATE | IN_MOVED_TO)
 
 /* Something happened in a folder, perhaps to this name. */
@@ -91,10 +93,11 @@ static int64_t coarse_ns(void)
 	return now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* --- what inotify says -------------------------------------------------------------------------- */
+/* --- what inotify says
+ * -------------------------------------------------------------------------- */
 
-/* By the descriptor, not by a path that a guest may change meanwhile. The kernel knows a folder that is watched
- * already, and gives the same number. */
+/* By the descriptor, not by a path that a guest may change meanwhile. The kernel knows a folder
+ * that is watched already, and gives the same number. */
 static int enter(void *data, int fd)
 {
 	struct look *look = data;
@@ -166,13 +169,15 @@ static int compare_touches(const void *a, const void *b, void *data)
 
 	if (left->folder != right->folder)
 		return left->folder < right->folder ? -1 : 1;
-	return manifest_compare(names + left->name, left->name_len, names + right->name, right->name_len);
+	return manifest_compare(names + left->name, left->name_len, names + right->name,
+				right->name_len);
 }
 
 static void touches_sort(struct watch *watch)
 {
 	if (!watch->sorted && watch->touch_count > 1)
-		qsort_r(watch->touches, watch->touch_count, sizeof(*watch->touches), compare_touches, &watch->names);
+		qsort_r(watch->touches, watch->touch_count, sizeof(*watch->touches),
+			compare_touches, &watch->names);
 	watch->sorted = true;
 }
 
@@ -186,7 +191,8 @@ static size_t touches_from(const struct watch *watch, int folder, const char *na
 		const struct touch *touch = &watch->touches[middle];
 		int order = touch->folder != folder
 				    ? (touch->folder < folder ? -1 : 1)
-				    : manifest_compare(buf_bytes(&watch->names) + touch->name, touch->name_len, name, len);
+				    : manifest_compare(buf_bytes(&watch->names) + touch->name,
+						       touch->name_len, name, len);
 
 		if (order < 0)
 			low = middle + 1;
@@ -231,9 +237,11 @@ static void touches_clear(struct watch *watch)
 	buf_clear(&watch->names);
 }
 
-/* --- looking ------------------------------------------------------------------------------------ */
+/* --- looking
+ * ------------------------------------------------------------------------------------ */
 
-static struct manifest *look_for(struct watch *watch, const struct manifest *before, bool thorough, int64_t time_us)
+static struct manifest *look_for(struct watch *watch, const struct manifest *before, bool thorough,
+				 int64_t time_us)
 {
 	struct look look = {.watch = watch, .watched = 0};
 	struct manifest_params params = {
@@ -251,12 +259,14 @@ static struct manifest *look_for(struct watch *watch, const struct manifest *bef
 	return manifest_scan(&params);
 }
 
-/* Looks again, appends what differs, and goes on from what was found. Without `old_known` the times decide. */
+/* Looks again, appends what differs, and goes on from what was found. Without `old_known` the times
+ * decide. */
 static void look_again(struct watch *watch, bool thorough, bool old_known, struct changes *changes)
 {
 	int64_t start_us = watch->params.clock_us(watch->params.data);
 	struct manifest *found;
-	struct diff_params params = {.since_ns = watch->cell_ns, .is_touched = is_touched, .data = watch};
+	struct diff_params params = {
+		.since_ns = watch->cell_ns, .is_touched = is_touched, .data = watch};
 
 	touches_sort(watch);
 	found = look_for(watch, watch->now, thorough, WATCH_LOOK_US);
@@ -271,7 +281,8 @@ static void look_again(struct watch *watch, bool thorough, bool old_known, struc
 		watch->full_us = watch->params.clock_us(watch->params.data) - start_us;
 }
 
-/* While the thread is at work: a look of our own, by the times alone. What inotify said stays for the first manifest. */
+/* While the thread is at work: a look of our own, by the times alone. What inotify said stays for
+ * the first manifest. */
 static void look_by_times(struct watch *watch, struct changes *changes)
 {
 	struct manifest *found = look_for(watch, NULL, true, WATCH_LOOK_US);
@@ -282,7 +293,8 @@ static void look_by_times(struct watch *watch, struct changes *changes)
 	watch->looks++;
 }
 
-/* --- the first manifest ------------------------------------------------------------------------- */
+/* --- the first manifest
+ * ------------------------------------------------------------------------- */
 
 static void *thread_main(void *data)
 {
@@ -359,7 +371,8 @@ void watch_close(struct watch *watch)
 	free(watch);
 }
 
-/* --- cells -------------------------------------------------------------------------------------- */
+/* --- cells
+ * -------------------------------------------------------------------------------------- */
 
 /* Whether looking at everything costs little beside the cell. */
 static bool is_cheap(const struct watch *watch, int64_t ran_us)
@@ -417,7 +430,8 @@ void watch_cell_ended(struct watch *watch, int64_t ran_us, struct changes *chang
 		ended_early(watch, ran_us, happened, changes);
 		return;
 	}
-	thorough = is_blind(watch) ? is_cheap(watch, ran_us) : ran_us > THOROUGH_FACTOR * watch->full_us;
+	thorough = is_blind(watch) ? is_cheap(watch, ran_us)
+				   : ran_us > THOROUGH_FACTOR * watch->full_us;
 	if (happened || thorough)
 		look_again(watch, thorough, true, changes);
 	else

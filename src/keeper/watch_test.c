@@ -82,7 +82,8 @@ static enum manifest_stop ended(struct fixture *fixture, int64_t ran_us, struct 
 	return stop;
 }
 
-static void assert_ended(struct fixture *fixture, int64_t ran_us, const char *lines, enum manifest_stop stop)
+static void assert_ended(struct fixture *fixture, int64_t ran_us, const char *lines,
+			 enum manifest_stop stop)
 {
 	cleanup_buf struct buf text = BUF_INIT;
 
@@ -165,7 +166,8 @@ static void test_background(void **state)
 	fixture_free(fixture);
 }
 
-/* A map is written without a word of inotify: it shows at the end of a long cell, or when it is closed. */
+/* A map is written without a word of inotify: it shows at the end of a long cell, or when it is
+ * closed. */
 static void test_memory_map(void **state)
 {
 	struct fixture *fixture = fixture_new(1);
@@ -211,7 +213,8 @@ static void test_overflow(void **state)
 	fixture_free(fixture);
 }
 
-/* --- without watches ---------------------------------------------------------------------------- */
+/* --- without watches
+ * ---------------------------------------------------------------------------- */
 
 static void test_without_inotify(void **state)
 {
@@ -255,7 +258,8 @@ static void test_few_watches(void **state)
 	fixture_free(fixture);
 }
 
-/* --- the thread --------------------------------------------------------------------------------- */
+/* --- the thread
+ * --------------------------------------------------------------------------------- */
 
 static void wait_ready(struct watch *watch)
 {
@@ -285,7 +289,8 @@ static void test_early_cell(void **state)
 	tree_write(&fixture->tree, "d/old", "x");
 	wait_tick();
 	fixture_watch(fixture, WATCH_FOLDERS_MAX, 0);
-	watch_cell_starts(fixture->watch); /* the thread may have ended or not: both must be right */
+	watch_cell_starts(
+		fixture->watch); /* the thread may have ended or not: both must be right */
 	tree_write(&fixture->tree, "new", "x");
 	tree_write(&fixture->tree, "d/new", "x");
 	{
@@ -320,7 +325,8 @@ static void test_early_close(void **state)
 	}
 }
 
-/* --- the model ---------------------------------------------------------------------------------- */
+/* --- the model
+ * ---------------------------------------------------------------------------------- */
 
 static void random_cells(uint64_t seed, unsigned folders_max)
 {
@@ -339,8 +345,8 @@ static void random_cells(uint64_t seed, unsigned folders_max)
 		tree_expect(&before, &fixture->tree, &expected);
 		assert_int_equal(ended(fixture, 0, &found), STOP_NOTHING);
 		if (strcmp(buf_bytes(&expected), buf_bytes(&found)) != 0)
-			fail_msg("seed %d cell %d: expected\n%sfound\n%s", (int)seed, cell, buf_bytes(&expected),
-				 buf_bytes(&found));
+			fail_msg("seed %d cell %d: expected\n%sfound\n%s", (int)seed, cell,
+				 buf_bytes(&expected), buf_bytes(&found));
 	}
 	fixture_free(fixture);
 }

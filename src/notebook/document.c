@@ -200,8 +200,8 @@ static int take_cell(struct reading *reading, const struct scan_part *part, stru
 	}
 	if (document->cell_count == reading->room) {
 		reading->room = reading->room == 0 ? 16 : 2 * reading->room;
-		document->cells = mem_resize(document->cells, reading->room,
-					     sizeof(*document->cells));
+		document->cells =
+			mem_resize(document->cells, reading->room, sizeof(*document->cells));
 	}
 	document->cells[document->cell_count] = (struct document_cell){.execution_count = -1};
 	document->cell_count++; /* a cell that fails half-way is released with the rest */
@@ -254,8 +254,7 @@ static int read_worksheets(struct reading *reading, struct err *err)
 	struct scan_part part;
 	int more = 1;
 
-	if (reading->worksheets.len == 0 ||
-	    reading->scan.text[reading->worksheets.at] != '[')
+	if (reading->worksheets.len == 0 || reading->scan.text[reading->worksheets.at] != '[')
 		return err_set(err, ERR_INVALID, "it has no list of worksheets");
 	reading->scan.at = reading->worksheets.at;
 	if (scan_open(&reading->scan, '[', err) < 0)

@@ -47,7 +47,10 @@ struct document {
 	int64_t major, minor; /* as the file says; 4.5 for one that was made */
 };
 
-#define DOCUMENT_INIT {.cells = NULL, .cell_count = 0, .metadata = NULL, .major = 4, .minor = 5}
+#define DOCUMENT_INIT \
+	{ \
+		.cells = NULL, .cell_count = 0, .metadata = NULL, .major = 4, .minor = 5 \
+	}
 
 enum { DOCUMENT_BYTES_MAX = 512 << 20 };
 

@@ -82,8 +82,8 @@ static int read_source(const struct json *json, size_t number, struct document_r
 	if (source == NULL)
 		document_repair(repairs, "cell %zu: source is missing: made empty", number);
 	else if (text == NULL)
-		return err_set(err, ERR_INVALID,
-			       "cell %zu: source is no string or list of strings", number);
+		return err_set(err, ERR_INVALID, "cell %zu: source is no string or list of strings",
+			       number);
 	cell->source = mem_copy(text, len);
 	cell->source_len = len;
 	return 0;

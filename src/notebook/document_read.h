@@ -13,7 +13,8 @@ void document_repair(struct document_repairs *repairs, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* Reads a cell of version 4. `number` (from 1) is for messages; `strict_ids`: the format wants an
- * id (4.5), so that a missing one is a repair. A good id is put into cell->id, else that is empty. */
+ * id (4.5), so that a missing one is a repair. A good id is put into cell->id, else that is empty.
+ */
 int document_read_cell(const struct json *json, size_t number, bool strict_ids,
 		       struct document_repairs *repairs, struct document_cell *cell,
 		       struct err *err);

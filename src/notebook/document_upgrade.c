@@ -36,10 +36,10 @@ static struct json *join_lines(const struct json *object, const char *key)
 static const struct {
 	const char *name, *mime;
 } MIMES[] = {
-	{"text", "text/plain"},         {"html", "text/html"},
-	{"svg", "image/svg+xml"},       {"png", "image/png"},
-	{"jpeg", "image/jpeg"},         {"latex", "text/latex"},
-	{"json", "application/json"},   {"javascript", "application/javascript"},
+	{"text", "text/plain"},       {"html", "text/html"},
+	{"svg", "image/svg+xml"},     {"png", "image/png"},
+	{"jpeg", "image/jpeg"},       {"latex", "text/latex"},
+	{"json", "application/json"}, {"javascript", "application/javascript"},
 };
 
 /* What goes where when a bundle is made. */
@@ -153,9 +153,9 @@ static void upgrade_code(const struct json *cell, struct json *made)
 /* Length of a line without the break at its end. */
 static size_t without_break(const char *line, size_t len)
 {
-	static const char *const breaks[] = {"\r\n", "\n", "\r",       "\v",           "\f",
-					     "\x1c", "\x1d", "\x1e",     "\xc2\x85",     "\xe2\x80\xa8",
-					     "\xe2\x80\xa9"};
+	static const char *const breaks[] = {"\r\n",     "\n",           "\r",          "\v",
+					     "\f",       "\x1c",         "\x1d",        "\x1e",
+					     "\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xa9"};
 
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(breaks[0]); i++) {
 		size_t size = strlen(breaks[i]);

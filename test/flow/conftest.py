@@ -2,6 +2,7 @@
 
 After each test nothing may be left but the pool: no process, no mount, no socket of a keeper.
 """
+import gc
 import os
 import pathlib
 import sys
@@ -10,6 +11,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "kit"))
 import fumehood_kit  # noqa: E402
+
+fumehood_kit.hear_signals()
 
 
 class Houses:
@@ -45,6 +48,7 @@ def close_the_house():
 def house():
     """The house, with every session stopped at the end of the test."""
     house = _houses.get()
+    house.mark_sessions()
     yield house
     if house.sockets():
         house.stop_sessions()
@@ -65,6 +69,7 @@ def count_what_is_left():
     bad = ["mount %s is left" % line for line in fumehood_kit.mounts() if line not in before]
     if _houses.main is not None:
         bad += _houses.main.leftovers()
+    gc.collect()
     if len(os.listdir("/proc/self/fd")) > descriptors:
         bad.append("the test has left descriptors open")
     assert not bad, "\n".join(bad)

@@ -56,8 +56,8 @@ def make(run_house):
 
 @pytest.fixture(scope="module")
 def options(run_house):
-    return argparse.Namespace(command=[fumehood_kit.FUMEHOOD, "pipe"], scratch=str(run_house.folder()),
-                              keep=False)
+    return argparse.Namespace(command=[fumehood_kit.FUMEHOOD, "pipe"],
+                              scratch=str(run_house.folder()), keep=False)
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,9 @@
 """nbclient's own notebooks (../shared/conformance/nbclient), run by `fumehood run`.
 
-The outputs and execution counts must be those that are stored in the notebooks, after the normalisations of the
-README there: no output metadata, no hex addresses, images by their bytes, SVG by its XML, and tracebacks
-by name, value and failing line. Notebooks in which nothing is stored are checked for what nbclient's tests
-say of them.
+The outputs and execution counts must be those that are stored in the notebooks, after the
+normalisations of the README there: no output metadata, no hex addresses, images by their bytes, SVG
+by its XML, and tracebacks by name, value and failing line. Notebooks in which nothing is stored are
+checked for what nbclient's tests say of them.
 """
 import base64
 import datetime
@@ -34,7 +34,8 @@ COMPARED = {
     "Unicode": ([], 0),
     "UnicodePy3": ([], 0),
 }
-# Not for this engine, as the README there says: they reach into ipykernel, need comms, or need --env and --write.
+# Not for this engine, as the README there says: they reach into ipykernel, need comms, or need
+# --env and --write.
 NOT_FOR_THIS_ENGINE = {"Check History in Memory", "JupyterWidgets", "Other Comms", "Output",
                        "Parallel Execute A", "Parallel Execute B", "update-display-id"}
 NOTHING_STORED = {"Autokill", "Disable Stdin", "Sleep1s"}

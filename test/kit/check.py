@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs every step of ./check: one line a step, a section for what failed, and one closing line.
 
-Usage: check.py [--long] [--list] [STEP...], started by ./check, which has built ./build and the environment.
+Usage: check.py [--long] [--list] [STEP...], started by ./check, which has built ./build and the
+environment.
 
-A skip needs a reason that SKIPS names, else it is a failure: what silently does not run proves nothing. What the
-sanitizers report anywhere, also in a keeper in the background, is a failure.
+A skip needs a reason that SKIPS names, else it is a failure: what silently does not run proves
+nothing. What the sanitizers report anywhere, also in a keeper in the background, is a failure.
 """
 import collections
 import json
@@ -25,7 +26,8 @@ LONG_S_MAX = 6 * 3600
 FUZZ_S, FUZZ_LONG_S = 30, 600  # for all fuzzers together; for each of them with --long
 TAIL_LINES = 60
 
-# Reasons for which a test may be skipped: something of the machine that is optional, or a long form.
+# Reasons for which a test may be skipped: something of the machine that is optional, or a long
+# form.
 SKIPS = re.compile("|".join((
     r"^shared is absent",               # the tests that need ../shared
     r"^tier \w+",                       # what this machine's sandbox cannot do
@@ -42,7 +44,8 @@ SKIPS = re.compile("|".join((
     r"^no site-packages of its own",
     r"^/usr/\S+ lacks [\w ]+$",         # Debian's own Python, beside the environment of the tests
 )))
-# Flow tests that are run again with the sanitizers: what drives the programs, not Python or the notebook.
+# Flow tests that are run again with the sanitizers: what drives the programs, not Python or the
+# notebook.
 ASAN_FILES = ("test_bad_input.py", "test_run.py", "test_pool.py", "test_cases.py")
 ASAN_CASES = "not test_case or crash or errors or interrupt or output or stdin or unicode"
 
@@ -54,7 +57,7 @@ class Outcome(collections.namedtuple("Outcome", "name state detail", defaults=("
 def skipped(name, reason):
     if SKIPS.search(reason):
         return Outcome(name, "skipped", reason)
-    return Outcome(name, "failed", "skipped without a reason that is known: " + (reason or "none given"))
+    return Outcome(name, "failed", "skipped without a known reason: " + (reason or "none given"))
 
 
 def tail(text):
@@ -89,7 +92,7 @@ def program(name, command, log, environment=None):
     return [Outcome(name, "failed", tail(ended.text))]
 
 
-# ------------------------------------------------------------------------------------ sanitizers
+# ----------------------------------------------------------------------------------- sanitizers
 
 class Sanitizers:
     """Where the sanitizers of every process of a step write to."""
@@ -110,10 +113,11 @@ class Sanitizers:
         found = sorted(self.folder.iterdir())
         if not found:
             return [Outcome("no sanitizer reports", "passed")]
-        return [Outcome(path.name, "failed", path.read_text(errors="replace")[:8000]) for path in found]
+        return [Outcome(path.name, "failed", path.read_text(errors="replace")[:8000])
+                for path in found]
 
 
-# ------------------------------------------------------------------------------------ unit tests
+# ----------------------------------------------------------------------------------- unit tests
 
 CMOCKA = re.compile(r"^\[\s*(OK|FAILED|SKIPPED)\s*\] (\S+)$", re.M)
 
@@ -150,10 +154,10 @@ def unit(build, environment=None, slower=1):
     found = []
     for line in log.read_text().splitlines():
         found += unit_outcomes(json.loads(line))
-    return found or [Outcome("meson test", "failed", "there are no unit tests:\n" + tail(ended.text))]
+    return found or [Outcome("meson test", "failed", "there are none:\n" + tail(ended.text))]
 
 
-# ------------------------------------------------------------------------------------ flow tests
+# ----------------------------------------------------------------------------------- flow tests
 
 def case_outcome(case):
     """One <testcase> of pytest's report."""

@@ -1,14 +1,15 @@
 """The product as its users meet it, for the tests in test/flow.
 
-House   the private directories of one run (state, runtime, data) and everything that is started in them
+House   the private directories of one run (state, runtime, data), and what is started in them
 Pipe    a `fumehood pipe`          Keeper  a connection to a keeper's socket
 Script  `fumehood` on a terminal   Result  a `fumehood` that has ended
 
-Nothing here sleeps: what is waited for is a descriptor (output, a pidfd) or the end of a process. Each wait is
-bounded by WAIT_S, which is for a broken product and measures nothing.
+Nothing here sleeps: what is waited for is a descriptor (output, a pidfd) or the end of a process.
+Each wait is bounded by WAIT_S, which is for a broken product and measures nothing.
 
-Environment: FUMEHOOD_BUILD (build directory, default ./build), FUMEHOOD_PYTHON (the sessions' Python, default
-build/check-venv), FUMEHOOD_SHARED (default ../shared), FUMEHOOD_LONG=1 (the long forms).
+Environment: FUMEHOOD_BUILD (build directory, default ./build), FUMEHOOD_PYTHON (the sessions'
+Python, default build/check-venv), FUMEHOOD_SHARED (default ../shared), FUMEHOOD_LONG=1 (the long
+forms).
 """
 import base64
 import fcntl
@@ -119,7 +120,7 @@ def kill(pid, number=signal.SIGKILL):
 
 
 def memory_peak(pid):
-    """Bytes of memory that the process had at most so far; 0 in a build whose sanitizer needs its own."""
+    """Bytes of memory that the process had at most; 0 in a build whose sanitizer needs its own."""
     if b"libasan" in read_proc(pid, "maps"):
         return 0
     fields = dict(line.split(b":", 1) for line in read_proc(pid, "status").splitlines())
@@ -136,7 +137,7 @@ def mounts():
         return sorted(line.split(" - ")[0].split(" ", 2)[2] for line in lines)
 
 
-# ------------------------------------------------------------------------------------ the session protocol
+# ------------------------------------------------------------------------- the session protocol
 
 class Cell:
     """What one run did: the answer to the request and its events."""
@@ -256,6 +257,16 @@ class Client:
         self.event("finished", wait_s, cell=cell)
         return Cell([event for event in self.events if event.get("cell") == cell])
 
+    def text_of(self, cell=None):
+        """What all streams (of one cell) have brought so far, also after its end."""
+        return "".join(event["text"] for event in self.events if event["type"] == "stream"
+                       and cell in (None, event["cell"]))
+
+    def wait_text(self, text, cell=None):
+        """Reads until it is there; it may come in pieces."""
+        while text not in self.text_of(cell):
+            assert self.line() is not None, "the stream ended before %r" % text
+
     def start(self, code, **fields):
         """Sends a run; returns the cell's id once it is accepted."""
         return self.ask("run", code=code, **fields)["cell"]
@@ -353,7 +364,13 @@ class Pipe(Client):
             self.abandon()
 
 
-# ------------------------------------------------------------------------------------ the program
+# ---------------------------------------------------------------------------------- the program
+
+def hear_signals():
+    """A run in the background has SIGINT or SIGHUP ignored: every program it starts would too."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 class Result:
     """A program that has ended."""
@@ -397,7 +414,8 @@ class Script:
             if match:
                 self.at = match.end()
                 return match
-            assert self._read(until), "the end came before /%s/ in %r" % (pattern, self.seen[self.at:])
+            assert self._read(until), "the end came before /%s/ in %r" % (
+                pattern, self.seen[self.at:])
 
     def type(self, text):
         os.write(self.master, text.encode())
@@ -428,14 +446,14 @@ class House:
     def __init__(self, python=PYTHON, **environment):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="fumehood-test-"))
         self.dir.chmod(0o755)  # guests are other users: they must reach the workspaces
-        self.count = 0
+        self.count, self._marked = 0, set()
         for name in ("run", "state", "data", "work"):
             (self.dir / name).mkdir()
         (self.dir / "run").chmod(0o700)
         self.env = {name: value for name, value in os.environ.items()
                     if not name.startswith(("FUMEHOOD_", "XDG_"))}
-        self.env.update(XDG_RUNTIME_DIR=str(self.dir / "run"), XDG_STATE_HOME=str(self.dir / "state"),
-                        XDG_DATA_HOME=str(self.dir / "data"), FUMEHOOD_PYTHON=python)
+        self.env.update(XDG_RUNTIME_DIR=str(self.dir / "run"),
+                        XDG_STATE_HOME=str(self.dir / "state"), XDG_DATA_HOME=str(self.dir / "data"), FUMEHOOD_PYTHON=python)
         self.env.update(environment)
         self.sessions = self.dir / "state" / "fumehood" / "sessions"
         self.runtime = self.dir / "run" / "fumehood"
@@ -473,8 +491,8 @@ class House:
         path.mkdir()
         return path
 
-    def session(self, name=None, python=None, tier="partial", workspace=None, ends_with_client=False,
-                limits=None):
+    def session(self, name=None, python=None, tier="partial", workspace=None,
+                ends_with_client=False, limits=None):
         """Makes the directory of a session by hand; returns its path."""
         ident = base64.b32encode(secrets.token_bytes(16)).decode().lower().rstrip("=")
         path = self.sessions / ident
@@ -525,6 +543,17 @@ class House:
 
     # ---- counting
 
+    def session_ids(self):
+        return set(os.listdir(self.sessions)) if self.sessions.is_dir() else set()
+
+    def mark_sessions(self):
+        """From here on new_sessions() counts."""
+        self._marked = self.session_ids()
+
+    def new_sessions(self):
+        """Session directories (and what is left of them) that were not there at the mark."""
+        return sorted(self.session_ids() - self._marked)
+
     def processes(self):
         """What runs in this house but the pools: {pid: command line}."""
         mark, ours = str(self.dir).encode(), link_proc("self", "ns/mnt")
@@ -535,8 +564,8 @@ class House:
                 continue
             texts = [read_proc(pid, "cmdline"), read_proc(pid, "environ"),
                      os.fsencode(link_proc(pid, "cwd"))]
-            if link_proc(pid, "ns/mnt") not in (ours, ""):  # in a box: the workspace is mounted there
-                # What is mounted, never where: a mount of ours can be seen in anyone's namespace.
+            if link_proc(pid, "ns/mnt") not in (ours, ""):
+                # In a box: the workspace is mounted there. What is mounted, never where: a mount of ours can be seen in anyone's namespace.
                 lines = read_proc(pid, "mountinfo").splitlines()
                 texts += [line.split(b" ")[3] for line in lines]
             if any(mark in text for text in texts):

@@ -26,6 +26,7 @@ MEMFD, ALLOW_STDIN, STDERR, PASSWORD, EOF, WAIT = 1, 2, 4, 8, 16, 32
 SEALS = 15  # F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE
 F_ADD_SEALS, F_GET_SEALS = 1033, 1034
 INLINE_MAX = 60 * 1024
+ASK_BIT = 1 << 31
 NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
 
 
@@ -137,6 +138,7 @@ class Guest:
         self.pidfd = None
         self.answers = None    # None: nobody can answer
         self.number = 0
+        self.asked, self.answered = 0, None
         self.eof = False
 
     def guest_fds(self):
@@ -219,6 +221,9 @@ class Guest:
             pass  # it waits for empty pipes; this keeper never lets it wait on purpose
         elif kind == "c":
             self.cell.events.append({"type": "clear", "wait": bool(flags & WAIT)})
+        elif kind == "a":
+            assert cell == self.asked
+            self.answered = json.loads(body)
         elif kind == "D":
             value = json.loads(body)
             assert cell == self.cell.number
@@ -262,6 +267,17 @@ class Guest:
     def run(self, code, answers=None, timeout=20):
         self.start_cell(code, answers)
         return self.finish(timeout)
+
+    def ask(self, op, timeout=20, **question):
+        """Puts a question to the guest and returns its answer."""
+        self.start_ask(op, **question)
+        self.wait(lambda: self.answered is not None, timeout)
+        return self.answered
+
+    def start_ask(self, op, **question):
+        self.asked = ASK_BIT | (self.asked + 1 & ~ASK_BIT)
+        self.answered = None
+        send(self.control, "A", 0, self.asked, json.dumps(dict(question, op=op)).encode())
 
     def set_word(self, cell):
         self.word[:4] = struct.pack("=I", cell)

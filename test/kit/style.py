@@ -2,7 +2,8 @@
 """Checks the form of the sources: what CONTRIBUTING.md says and no compiler sees.
 
 Usage: style.py [ROOT]. Prints each complaint as file:line and exits with 1, else with 0.
-The layout inside a line is .clang-format's business; its versions differ, so it is not compared here.
+The layout inside a line is .clang-format's business; its versions differ, so it is not compared
+here.
 """
 import ast
 import os
