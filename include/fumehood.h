@@ -111,6 +111,9 @@ struct fh_start_params {
 	bool ends_with_client;
 	/* JSON object for the notebook's metadata; NULL: none. */
 	const char *notebook_metadata;
+	/* Never take the session that the pool may have ready: always start a keeper of its own. What
+	 * comes out is the same, only later. */
+	bool without_spare;
 	/* When it becomes readable, waiting for the session ends with FH_GONE; -1: none. */
 	int cancel_fd;
 };

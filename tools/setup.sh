@@ -3,7 +3,7 @@
 # Everything that Fumehood or its tests need on a machine is named here, so that a clean clone and one command are
 # enough. Each step looks first and does nothing when there is nothing to do.
 
-BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libjson-c-dev libssl-dev
+BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libjson-c-dev libssl-dev libedit-dev
 	python3 python3-venv python3-dev"
 
 say() {
@@ -32,7 +32,7 @@ install_packages() {
 	id= version=
 	[ -r /etc/os-release ] && id=$(. /etc/os-release && echo "$ID") version=$(. /etc/os-release && echo "${VERSION_ID:-}")
 	if [ "$id" != debian ] || { [ "$version" != 12 ] && [ "$version" != 13 ]; }; then
-		command -v meson >/dev/null && pkg-config --exists libuv json-c libcrypto 2>/dev/null && return 0
+		command -v meson >/dev/null && pkg-config --exists libuv json-c libcrypto libedit 2>/dev/null && return 0
 		fail "This script installs packages on Debian 12 and 13 only. On this system, install what Debian calls:
 $(echo $*)
 and run it again."

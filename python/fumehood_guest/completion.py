@@ -70,7 +70,7 @@ def _complete_with_ipython(shell, code, cursor, answer):
     typer = Typer(shell, code[:start])
     for completion, text in zip(found, texts):
         kind = completion.type
-        if not kind or kind in ("<unknown>", "attribute"):
+        if not kind or kind in ("<unknown>", "attribute", "variable"):
             kind = typer.kind(text)
         _add(answer, text, kind, start, end)
 
@@ -176,7 +176,7 @@ class Completer:
         word = _name_at_end.search(self.text).group()
         self.begin(word)
         before = self.text[:len(self.text) - len(word)]
-        if before.rstrip(" \t").endswith(".") and not re.search(r"\d\.$", before):
+        if before.rstrip(" \t").endswith("."):
             self.attributes(before.rstrip(" \t")[:-1], word)
             return
         if not word and place.brackets and place.brackets[-1][0] == "[":

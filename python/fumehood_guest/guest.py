@@ -84,9 +84,12 @@ class Guest:
 
     # ---- the loop
 
-    def main(self):
+    def main(self, rehearse=lambda: None):
+        """Obeys orders to the end. `rehearse` is called when the hello is out and nobody has asked
+        for anything yet."""
         try:
             self.hello()
+            rehearse()
             while True:
                 order = self.next_order()
                 if order is None:
@@ -155,6 +158,8 @@ class Guest:
             failure = error
         self.leave_if_copy(failure)
         status = "ok" if failure is None else self.report_error(failure, compiling)
+        if not compiling:
+            self.shell.after_cell(failure)
         if matplotlib_backend.in_use():
             asyncio_support.shared.run(matplotlib_backend.show_open_figures)
         self.interrupts.armed = False

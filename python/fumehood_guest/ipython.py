@@ -13,6 +13,7 @@ __builtins__ = dict(__builtins__)
 
 import ast
 import builtins
+import fnmatch
 import functools
 import importlib.util
 import inspect
@@ -66,6 +67,7 @@ class Bridge:
     """Between the shell and IPython's instance."""
 
     def __init__(self, shell):
+        from IPython.core.interactiveshell import ExecutionResult
         from fumehood_guest import ipython_shell
         self.shell = shell
         before = {name: shell.ns.get(name) for name in ("_", "__", "___")}
@@ -91,7 +93,8 @@ class Bridge:
                                in ip.display_formatter.formatters.values()
                                if formatter is not self.plain]
         display.formatter[0] = self.bundle
-        history.get_tail = self._tail
+        history.get_tail, history.search = self._tail, self._search
+        ip.last_execution_result = ExecutionResult(self.info(""))  # %xdel wants to forget it
         self.macro = sys.modules["IPython.core.macro"].Macro
         self.transforms = self._transforms()
         self.first_callbacks = [(name, list(found)) for name, found in ip.events.callbacks.items()]
@@ -138,6 +141,14 @@ class Bridge:
         """The last cells, in place of those that IPython's database would know."""
         end = len(self.history.input_hist_raw) - (not include_latest)
         return self.history.get_range(0, max(1, end - (n or 10)), end, raw=raw, output=output)
+
+    def _search(self, pattern="*", raw=True, search_raw=True, output=False, n=None, unique=False):
+        """For %history -g."""
+        inputs = self.history.input_hist_raw if search_raw else self.history.input_hist_parsed
+        found = [number for number in range(1, len(inputs))
+                 if fnmatch.fnmatch(inputs[number], pattern)]
+        for number in found[-n:] if n else found:
+            yield from self.history.get_range(0, number, number + 1, raw=raw, output=output)
 
     def note_output(self, count, text):
         self.history.output_hist_reprs[count] = text

@@ -154,7 +154,8 @@ class Shell:
     # ---- running
 
     def run(self, code):
-        """Runs one cell. Exceptions of the cell come out; CompileError when it never ran."""
+        """Runs one cell. Exceptions of the cell come out; CompileError when it never ran. Whoever
+        has shown them calls after_cell."""
         self.count += 1
         self.nested = 0
         code = normalise(code)
@@ -169,18 +170,14 @@ class Shell:
             bridge.note(code)
         program = self.prepare(code, name)
         self.note_input(code)
-        if bridge is None:
-            self.execute(program)
-            return
-        bridge.before_cell(code)
-        failure = None
-        try:
-            self.execute(program)
-        except BaseException as error:
-            failure = error
-            raise
-        finally:
-            bridge.after_cell(failure)
+        if bridge is not None:
+            bridge.before_cell(code)
+        self.execute(program)
+
+    def after_cell(self, error):
+        """The cell has ended, and its error, if any, has been shown."""
+        if self.ipython is not None:
+            self.ipython.after_cell(error)
 
     def note_input(self, code):
         """`_i`, `_ii`, `_iii`, `_i7`: what cells were, as they were written."""

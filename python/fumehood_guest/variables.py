@@ -50,7 +50,14 @@ def collect(shell, pattern, most, answer):
     answer["truncated"] = len(names) > most
     texts = Texts()
     for name in names[:most]:
-        answer["variables"].append(entry(name, ns[name], texts))
+        try:
+            found = entry(name, ns[name], texts)
+        except BaseException as error:  # a class that lies about itself, or the keeper's interrupt
+            if isinstance(error, KeyboardInterrupt):
+                texts.left = 0
+            found = {"name": name, "type": traceback_text.type_name(ns[name]),
+                     "repr": cut(default_text(ns[name]))}
+        answer["variables"].append(found)
 
 
 def entry(name, value, texts):

@@ -9,7 +9,7 @@ import gc
 import io
 import sys
 
-from fumehood_guest import asking, asyncio_support, display, traceback_text, wire
+from fumehood_guest import _guest, asking, asyncio_support, display, traceback_text, wire
 
 CELLS = (
     ("", "1/0"),
@@ -34,6 +34,8 @@ QUESTIONS = (
     {"op": "variables"},
 )
 
+REHEARSAL = "import sys\nx = [1, 2.5, 'text']\nx"
+
 
 def run(guest):
     """Runs the warm-up cells. Whatever fails is only colder."""
@@ -57,11 +59,45 @@ def run(guest):
         reset(guest, names)
 
 
+def rehearse(guest):
+    """In a new guest, once its hello is out. A fork shares its pages until they are written to, and
+    the first cell writes to hundreds: so one goes the whole way before anybody waits for it."""
+    shell, owner = guest.shell, wire.state.owner
+    names = set(shell.ns)
+    wire.state.owner = 0  # nothing of it is sent
+    try:
+        guest.look_round()
+        _guest.restore_pipes()
+        guest.streams.renew()
+        guest.loops.before_cell("")  # the session's loop is made
+        shell.run(REHEARSAL)
+        _guest.flush_c()
+        guest.loops.after_cell()
+        guest.look_round()
+    except BaseException:
+        pass  # it is only slower then
+    finally:
+        forget(guest, names)
+        wire.state.owner = owner
+
+
 def reset(guest, names):
-    shell, loop = guest.shell, guest.loops.loop
+    """After the warm-up: the zygote is about to be copied."""
+    forget(guest, names)
+    loop = guest.loops.loop
     if loop is not None and not loop.is_closed():
         loop.close()
     guest.loops.loop = None
+    fonts = getattr(sys.modules.get("matplotlib.font_manager"), "_get_font", None)
+    if hasattr(fonts, "cache_clear"):
+        fonts.cache_clear()  # matplotlib does so in each child: open files must not be shared
+    gc.collect()
+    gc.freeze()  # what is here is shared by all guests: the collector must not touch its pages
+
+
+def forget(guest, names):
+    """Nobody shall see that a cell has run."""
+    shell = guest.shell
     for name in set(shell.ns) - names:
         del shell.ns[name]
     del shell.inputs[1:]
@@ -72,14 +108,9 @@ def reset(guest, names):
     if shell.ipython is not None:
         del shell.ipython.ip.history_manager.input_hist_raw[1:]
         shell.ipython.ip.history_manager.output_hist_reprs.clear()
-    fonts = getattr(sys.modules.get("matplotlib.font_manager"), "_get_font", None)
-    if hasattr(fonts, "cache_clear"):
-        fonts.cache_clear()  # matplotlib does so in each child: open files must not be shared
     linecache = sys.modules["linecache"]
     for name in [name for name in linecache.cache if name.startswith(traceback_text.CELL)]:
         del linecache.cache[name]
     for name in ("last_type", "last_value", "last_traceback"):
         if hasattr(sys, name):
             delattr(sys, name)
-    gc.collect()
-    gc.freeze()  # what is here is shared by all guests: the collector must not touch its pages

@@ -170,7 +170,7 @@ class Zygote:
         self.package.prepare.reopen(self.files)
         self.package.prepare.apply()
         self.guest.settle_in()
-        self.guest.main()
+        self.guest.main(lambda: self.package.warmup.rehearse(self.guest))
 
 
 def reap():

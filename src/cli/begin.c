@@ -131,6 +131,14 @@ static int check_existing(const struct store_entry *entry, const struct begin_op
 	return 0;
 }
 
+/* FUMEHOOD_SPARE=0: for tests and measurements of the ordinary way. */
+static bool spares_are_forbidden(void)
+{
+	const char *spare = getenv("FUMEHOOD_SPARE");
+
+	return spare && strcmp(spare, "0") == 0;
+}
+
 static int start_new(struct begin *begin, const struct begin_options *options,
 		     const char *workspace, const char *notebook_metadata, int cancel_fd,
 		     struct err *err)
@@ -153,6 +161,7 @@ static int start_new(struct begin *begin, const struct begin_options *options,
 		params.wall_s_max = options->timeout_s;
 	params.ends_with_client = !options->session && !options->keep;
 	params.notebook_metadata = notebook_metadata;
+	params.without_spare = spares_are_forbidden();
 	params.cancel_fd = cancel_fd;
 	begin->session = fh_start(&params, &error);
 	begin->created = true;

@@ -215,6 +215,7 @@ static int run_cell(struct notebook_run *run, struct live *live, size_t index, s
 		return -1;
 	if (more)
 		return 1;
+	run->ended = true;
 	if (end == LIVE_ERROR && show_is_exit(live->last.ename, live->last.evalue)) {
 		if (index + 1 < run->document->cell_count)
 			say("cell %zu of %zu (%s) ended the notebook by sys.exit()", index + 1,
@@ -291,7 +292,7 @@ int notebook_run_save(struct notebook_run *run, const char *directory, struct er
 int notebook_run_finish(struct notebook_run *run, const char *directory, struct err *err)
 {
 	if (run->options->papermill_metadata && directory)
-		papermill_end(run->document, run->failed, run->started_us, clock_wall_us());
+		papermill_end(run->document, run->ended, run->started_us, clock_wall_us());
 	if (run->options->error_cells && run->failed)
 		papermill_mark(&run->transcript, run->failed_at, run->failed_count);
 	return notebook_run_save(run, directory, err);

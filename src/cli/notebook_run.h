@@ -31,7 +31,8 @@ struct notebook_run {
 	int64_t started_us;
 	int64_t save_due_us; /* monotonic */
 	int signal;          /* that ended it; 0: none */
-	bool failed;         /* a cell did, and that was not allowed */
+	bool ended;          /* a cell ended it before the last one */
+	bool failed;         /* ... and that was not by sys.exit() */
 	size_t failed_at;    /* ... this one */
 	int64_t failed_count;
 };

@@ -133,24 +133,33 @@ static void set_cell(struct document *document, size_t index, const char *status
 	json_set(document->cells[index].metadata, "papermill", made);
 }
 
+static struct json *text_or_null(const char *text)
+{
+	return text ? json_new_string(text, strlen(text)) : NULL;
+}
+
+/* As papermill, what an earlier run of the notebook has written stays where nothing is new. */
 void papermill_begin(struct document *document, const struct parameters *parameters,
 		     const char *input_path, const char *output_path, int64_t now_us)
 {
-	struct json *made = json_new_object();
+	struct json *made = json_get(document->metadata, "papermill");
 
 	for (size_t i = 0; i < document->cell_count; i++)
 		set_cell(document, i, "pending", NULL, 0, 0);
-	json_set(made, "default_parameters", json_new_object());
-	json_set(made, "environment_variables", json_new_object());
-	json_set(made, "parameters", parameters_json(parameters));
-	json_set_string(made, "version", "fumehood " FH_VERSION);
-	json_set(made, "input_path",
-		 input_path ? json_new_string(input_path, strlen(input_path)) : NULL);
-	json_set(made, "output_path",
-		 output_path ? json_new_string(output_path, strlen(output_path)) : NULL);
+	if (json_type_of(made) != JSON_OBJECT) {
+		made = json_new_object();
+		json_set(document->metadata, "papermill", made);
+		json_set(made, "default_parameters", json_new_object());
+		json_set(made, "environment_variables", json_new_object());
+		json_set(made, "parameters", json_new_object());
+		json_set_string(made, "version", "fumehood " FH_VERSION);
+	}
+	if (parameters->count > 0)
+		json_set(made, "parameters", parameters_json(parameters));
+	json_set(made, "input_path", text_or_null(input_path));
+	json_set(made, "output_path", text_or_null(output_path));
 	json_set(made, "exception", NULL);
 	set_times(made, now_us, 0);
-	json_set(document->metadata, "papermill", made);
 }
 
 void papermill_cell(struct document *document, size_t index, enum papermill_status status,
@@ -162,10 +171,10 @@ void papermill_cell(struct document *document, size_t index, enum papermill_stat
 		 started_us, finished_us);
 }
 
-void papermill_end(struct document *document, bool failed, int64_t started_us, int64_t now_us)
+void papermill_end(struct document *document, bool exception, int64_t started_us, int64_t now_us)
 {
 	struct json *made = json_get(document->metadata, "papermill");
 
 	set_times(made, started_us, now_us);
-	json_set(made, "exception", failed ? json_new_bool(true) : NULL);
+	json_set(made, "exception", exception ? json_new_bool(true) : NULL);
 }

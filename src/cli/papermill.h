@@ -39,9 +39,10 @@ void papermill_mark(struct transcript *transcript, size_t failed, int64_t execut
 void papermill_begin(struct document *document, const struct parameters *parameters,
 		     const char *input_path, const char *output_path, int64_t now_us);
 
-/* Times (wall clock) and outcome of a cell; and of the notebook. */
+/* Times (wall clock) and outcome of a cell; and of the notebook: sys.exit(0) is an exception too.
+ */
 void papermill_cell(struct document *document, size_t index, enum papermill_status status,
 		    int64_t started_us, int64_t finished_us);
-void papermill_end(struct document *document, bool failed, int64_t started_us, int64_t now_us);
+void papermill_end(struct document *document, bool exception, int64_t started_us, int64_t now_us);
 
 #endif

@@ -16,18 +16,20 @@ static int list_pools(bool json)
 	if (!pools)
 		return say_err(&err);
 	if (!json && json_length(pools))
-		buf_append_string(&out, "    PID  GUESTS  IDLE(s)  PYTHON\n");
+		buf_append_string(&out, "    PID  GUESTS  IDLE(s)  SPARE     PYTHON\n");
 	for (size_t i = 0; i < json_length(pools); i++) {
 		const struct json *pool = json_at(pools, i);
 		const char *python = json_get_string(pool, "python");
+		const char *spare = json_get_string(pool, "spare");
 
 		if (json) {
 			json_write(&out, pool);
 		} else {
-			buf_printf(&out, "%7lld  %6lld  %7lld  ",
+			buf_printf(&out, "%7lld  %6lld  %7lld  %-8.8s  ",
 				   (long long)json_get_int(pool, "pid", 0),
 				   (long long)json_get_int(pool, "guests", 0),
-				   (long long)json_get_int(pool, "idle_s", 0));
+				   (long long)json_get_int(pool, "idle_s", 0),
+				   spare ? spare : "?");
 			text_escape(&out, python ? python : "?", python ? strlen(python) : 1, false,
 				    false);
 		}

@@ -452,11 +452,14 @@ void repl_editor_remember(struct repl_editor *editor, const char *text)
 	history_w(editor->history, &event, H_ENTER, wide);
 }
 
+/* libedit forgets literal parts that nothing follows: the blank at the end comes behind the reset. */
 static void set_prompt(struct repl_editor *editor, const char *prompt, const char *style)
 {
-	if (style)
-		swprintf(editor->prompt, PROMPT_CHARS, L"%lc%s%lc%s%lc\033[0m%lc", LITERAL, style,
-			 LITERAL, prompt, LITERAL, LITERAL);
+	size_t len = strlen(prompt);
+
+	if (style && len)
+		swprintf(editor->prompt, PROMPT_CHARS, L"%lc%s%lc%.*s%lc\033[0m%lc%s", LITERAL, style,
+			 LITERAL, (int)len - 1, prompt, LITERAL, LITERAL, prompt + len - 1);
 	else
 		swprintf(editor->prompt, PROMPT_CHARS, L"%s", prompt);
 }
@@ -478,6 +481,8 @@ enum repl_line repl_editor_read(struct repl_editor *editor, const char *prompt, 
 	set_prompt(editor, prompt, style);
 	editor->code = code;
 	editor->left = false;
+	/* libedit would do it only behind the prompt: what is typed at once would be shown twice. */
+	el_wset(editor->el, EL_PREP_TERM, 1);
 	if (!has_keys(editor))
 		for (; indent > 0; indent--)
 			buf_append_char(&editor->keys, ' ');

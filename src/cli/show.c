@@ -142,9 +142,9 @@ static void show_number(struct show *show, const struct event *event, const char
 {
 	struct terminal *to = &show->out;
 	cleanup_free char *head =
-		mem_format("%sOut[%lld]: %s%s", to->colour ? "\033[31m" : "",
+		mem_format("%sOut[%lld]: %s%s", show->coloured ? "\033[31m" : "",
 			   (long long)json_get_int(event->body, "execution_count", 0),
-			   to->colour ? "\033[0m" : "", memchr(text, '\n', len) ? "\n" : "");
+			   show->coloured ? "\033[0m" : "", memchr(text, '\n', len) ? "\n" : "");
 
 	if (show->numbered && event->type == EVENT_RESULT)
 		terminal_own(to, head, false);
@@ -235,6 +235,16 @@ static void show_finished(struct show *show, const struct event *event,
 	note(show, buf_bytes(&text));
 }
 
+/* A death between two cells. */
+static void show_died(struct show *show, const struct event *event)
+{
+	const char *reason = json_get_string(event->body, "reason");
+	cleanup_free char *text = mem_format("fumehood: the interpreter died: %s; the variables are lost",
+					     reason ? reason : "?");
+
+	note(show, text);
+}
+
 static void show_truncated(struct show *show, const struct event *event)
 {
 	const char *name = json_get_string(event->body, "name");
@@ -253,7 +263,7 @@ void show_event(struct show *show, const struct event *event)
 	const char *message = json_get_string(event->body, "message");
 	cleanup_free char *text = NULL;
 
-	if (!cell && event->type != EVENT_WARNING)
+	if (!cell && event->type != EVENT_WARNING && event->type != EVENT_DIED)
 		return;
 	switch (event->type) {
 	case EVENT_STREAM:
@@ -274,6 +284,9 @@ void show_event(struct show *show, const struct event *event)
 	case EVENT_TRUNCATED:
 		show_truncated(show, event);
 		break;
+	case EVENT_DIED:
+		show_died(show, event);
+		break;
 	case EVENT_WARNING:
 		text = mem_format("fumehood: warning: %s", message ? message : "");
 		note(show, text);
@@ -286,7 +299,6 @@ void show_event(struct show *show, const struct event *event)
 	case EVENT_CLEAR:
 	case EVENT_INPUT_REQUEST:
 	case EVENT_INPUT:
-	case EVENT_DIED:
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
 	case EVENT_GAP:

@@ -58,6 +58,29 @@ static struct json *limits_json(const struct config *config)
 	return limits;
 }
 
+/* The members that the file and the request "start" have in common. */
+static void set_chosen(struct json *object, const struct config *config)
+{
+	json_set(object, "limits", limits_json(config));
+	json_set(object, "ends_with_client", json_new_bool(config->ends_with_client));
+	if (config->notebook_metadata) {
+		struct json *notebook = json_new_object();
+
+		json_set(notebook, "metadata", json_copy(config->notebook_metadata));
+		json_set(object, "notebook", notebook);
+	}
+}
+
+struct json *config_chosen(const struct config *config)
+{
+	struct json *object = json_new_object();
+
+	if (config->name)
+		json_set_string(object, "name", config->name);
+	set_chosen(object, config);
+	return object;
+}
+
 void config_write(struct buf *out, const struct config *config)
 {
 	cleanup_json struct json *object = json_new_object();
@@ -80,14 +103,7 @@ void config_write(struct buf *out, const struct config *config)
 	json_set(workspace, "private", json_new_bool(config->workspace_private));
 	json_set(object, "workspace", workspace);
 	json_set_string(object, "tier", config->tier_none ? "none" : "partial");
-	json_set(object, "limits", limits_json(config));
-	json_set(object, "ends_with_client", json_new_bool(config->ends_with_client));
-	if (config->notebook_metadata) {
-		struct json *notebook = json_new_object();
-
-		json_set(notebook, "metadata", json_copy(config->notebook_metadata));
-		json_set(object, "notebook", notebook);
-	}
+	set_chosen(object, config);
 	json_write(out, object);
 	buf_append_char(out, '\n');
 }

@@ -46,6 +46,9 @@ void config_release(struct config *config); /* frees the members, all owned by t
 /* Whether `id` has the form of a session's id: 26 of a-z and 2-7. */
 bool config_is_id(const char *id);
 
+/* What may be chosen of a spare session, for the request "start". The caller owns it. */
+struct json *config_chosen(const struct config *config);
+
 /* Appends the file's text. */
 void config_write(struct buf *out, const struct config *config);
 

@@ -53,6 +53,29 @@ int session_subscribe(struct fh_session *session, uint64_t since, struct err *er
 /* Copies what a caller of the library sees. Returns -1. */
 int error_give(struct fh_error *error, const struct err *err);
 
+/* A session object over a connection, which it takes over. start.c */
+struct fh_session *session_new(int fd);
+
+/* Waits for the keeper's first line, its hello. start.c */
+int session_wait_hello(struct fh_session *session, int cancel_fd, struct err *err);
+
+enum spare_outcome {
+	SPARE_GIVEN,
+	SPARE_NONE,  /* there is none to be had: the ordinary way is open */
+	SPARE_FAILED /* there would be none that way either */
+};
+
+/* Whether a spare can be the session that is wanted: default box, private workspace. spare.c */
+bool spare_is_eligible(const struct config *config);
+
+/* Asks the pool's spare to be the session. *session is the caller's when it is given; *err is set
+ * when it failed. spare.c */
+enum spare_outcome spare_start(const struct config *config, int cancel_fd,
+			       struct fh_session **session, struct err *err);
+
+/* Appends the request "start". spare.c */
+void spare_write_request(struct buf *out, const struct config *config);
+
 /* Connects to the session of `entry`, starting a keeper if there is none (unless `running_only`),
  * and waits for its hello. start.c */
 struct fh_session *session_connect(const struct store_entry *entry, bool running_only,

@@ -105,21 +105,16 @@ static void add_last_words(const char *directory, struct err *err)
 
 /* --- hello ------------------------------------------------------------------------------------ */
 
-/* A session object over a connection, which it takes over. */
-static struct fh_session *session_new(const struct store_entry *entry, int fd)
+struct fh_session *session_new(int fd)
 {
 	struct fh_session *session = mem_zalloc(sizeof(*session));
 
 	wire_init(&session->wire, fd);
-	memcpy(session->id, entry->config.id, sizeof(session->id));
-	session->name = mem_string(entry->config.name);
-	session->directory = mem_string(entry->directory);
 	session->timeout_ms = -1;
 	return session;
 }
 
-/* Waits for the first line. */
-static int wait_hello(struct fh_session *session, int cancel_fd, struct err *err)
+int session_wait_hello(struct fh_session *session, int cancel_fd, struct err *err)
 {
 	cleanup_json struct json *message = NULL;
 	enum message_kind kind;
@@ -175,8 +170,11 @@ struct fh_session *session_connect(const struct store_entry *entry, bool running
 		}
 		if (fd < 0)
 			goto fail;
-		session = session_new(entry, fd);
-		if (wait_hello(session, cancel_fd, &why) == 0)
+		session = session_new(fd);
+		memcpy(session->id, entry->config.id, sizeof(session->id));
+		session->name = mem_string(entry->config.name);
+		session->directory = mem_string(entry->directory);
+		if (session_wait_hello(session, cancel_fd, &why) == 0)
 			return session;
 		fh_close(session);
 		again = (spawned && why.code == ERR_BUSY) || (!spawned && why.code == ERR_GONE);
@@ -237,19 +235,37 @@ static int read_params(const struct fh_start_params *params, struct config *conf
 	return 0;
 }
 
-FH_PUBLIC struct fh_session *fh_start(const struct fh_start_params *params, struct fh_error *error)
+/* The ordinary way: a directory, and a keeper started on it. */
+static struct fh_session *start_keeper(const struct config *config, int cancel_fd, struct err *err)
 {
 	cleanup_store struct store store = STORE_INIT;
-	cleanup_config struct config config = CONFIG_INIT;
 	cleanup_entry struct store_entry entry = STORE_ENTRY_INIT;
+	struct fh_session *session;
+
+	if (store_open(&store, err) != 0 || store_create(&store, config, &entry, err) != 0)
+		return NULL;
+	session = session_connect(&entry, false, cancel_fd, err);
+	if (!session)
+		store_remove(&store, entry.config.id, 5000, NULL);
+	return session;
+}
+
+FH_PUBLIC struct fh_session *fh_start(const struct fh_start_params *params, struct fh_error *error)
+{
+	cleanup_config struct config config = CONFIG_INIT;
 	struct fh_session *session = NULL;
+	enum spare_outcome spare = SPARE_NONE;
 	struct err err = ERR_INIT;
 
-	if (read_params(params, &config, &err) == 0 && store_open(&store, &err) == 0 &&
-	    store_create(&store, &config, &entry, &err) == 0) {
-		session = session_connect(&entry, false, params->cancel_fd, &err);
-		if (!session)
-			store_remove(&store, entry.config.id, 5000, NULL);
+	if (read_params(params, &config, &err) != 0) {
+		error_give(error, &err);
+		return NULL;
+	}
+	if (!params->without_spare && spare_is_eligible(&config))
+		spare = spare_start(&config, params->cancel_fd, &session, &err);
+	if (spare == SPARE_NONE) {
+		err = (struct err)ERR_INIT;
+		session = start_keeper(&config, params->cancel_fd, &err);
 	}
 	if (!session)
 		error_give(error, &err);

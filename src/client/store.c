@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "journal/unborn.h"
 
 static const char LINK_PREFIX[] = "../sessions/";
 
@@ -135,7 +136,7 @@ static bool session_exists(const struct store *store, const char *id)
  * off; it may be taken over, and because two clients could do that at once, both hold names.lock
  * meanwhile.
  */
-static int give_name(const struct store *store, const char *name, const char *id, struct err *err)
+int store_give_name(const struct store *store, const char *name, const char *id, struct err *err)
 {
 	cleanup_fd int lock =
 		openat(store->root_fd, "names.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -217,7 +218,7 @@ int store_create(struct store *store, const struct config *config, struct store_
 	}
 	if (fill_directory(fd, &made, err) != 0)
 		goto undo;
-	if (config->name && give_name(store, config->name, made.config.id, err) != 0)
+	if (config->name && store_give_name(store, config->name, made.config.id, err) != 0)
 		goto undo;
 	*entry = made;
 	made = (struct store_entry)STORE_ENTRY_INIT;
@@ -258,6 +259,7 @@ static int read_entry(struct store *store, const char *id, struct store_entry *e
 		config_release(config);
 		memcpy(config->id, id, HASH_ID_SIZE);
 		entry->damaged = true;
+		entry->unborn = unborn_is(fd);
 	}
 	if (config->created_us == 0 && fstat(fd, &st) == 0)
 		config->created_us = (int64_t)st.st_mtim.tv_sec * 1000000;
@@ -311,6 +313,19 @@ static int complete_id(const struct store *store, const char *prefix, char id[st
 	return 0;
 }
 
+/* Whether a keeper has the session's lock. */
+static bool is_held(struct store *store, const char *id)
+{
+	cleanup_fd int fd = store_open_directory(store, id, NULL);
+	cleanup_fd int lock = -1;
+	struct err why = ERR_INIT;
+
+	if (fd < 0 || faccessat(fd, "lock", F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+		return false;
+	lock = file_lock(fd, "lock", &why);
+	return lock < 0 && why.code == ERR_BUSY;
+}
+
 int store_find(struct store *store, const char *text, struct store_entry *entry, struct err *err)
 {
 	char id[HASH_ID_SIZE];
@@ -323,9 +338,11 @@ int store_find(struct store *store, const char *text, struct store_entry *entry,
 	if (!may_be_id)
 		return err_set(err, ERR_NOT_FOUND,
 			       "there is no session %s (fumehood ls shows them)", text);
-	if (complete_id(store, text, id, err) != 0)
+	if (complete_id(store, text, id, err) != 0 || read_entry(store, id, entry, err) != 0)
 		return -1;
-	return read_entry(store, id, entry, err);
+	if (entry->unborn && is_held(store, id))
+		return err_set(err, ERR_NOT_FOUND, "the session %s is not begun yet", id);
+	return 0;
 }
 
 static int newest_first(const void *left, const void *right)
@@ -349,8 +366,8 @@ int store_list(struct store *store, struct store_list *list, struct err *err)
 
 		if (!config_is_id(item->d_name))
 			continue;
-		if (read_entry(store, item->d_name, &entry, NULL) != 0) {
-			store_entry_release(&entry); /* removed meanwhile */
+		if (read_entry(store, item->d_name, &entry, NULL) != 0 || entry.unborn) {
+			store_entry_release(&entry); /* removed meanwhile, or not yet there */
 			continue;
 		}
 		if (list->count == room) {

@@ -4,6 +4,8 @@
  *	<state>/sessions/<id>/           one session: session.json, lock, journal.ndjson,
  *	                                 notebook.ipynb, blobs/, images/, keeper.log, and
  *	                                 workspace/ if it is private
+ *	                                 Without session.json and any event it is no session yet:
+ *	                                 a spare that waits for its client (journal/unborn.h)
  *	<state>/sessions/.removing-<id>  one that is being removed
  *	<state>/by-name/<name>           symlink to ../sessions/<id>
  *	<state>/names.lock               held while a name is given or taken away
@@ -45,15 +47,19 @@ struct store_entry {
 	struct config config; /* only `id` and `created_us` (from the file system) when damaged */
 	char *directory;      /* absolute path */
 	bool damaged;         /* session.json is missing or unreadable */
+	bool unborn;          /* it is no session yet: see journal/unborn.h */
 };
 
 #define STORE_ENTRY_INIT \
 	{ \
-		.config = CONFIG_INIT, .directory = NULL, .damaged = false \
+		.config = CONFIG_INIT, .directory = NULL, .damaged = false, .unborn = false \
 	}
 
 void store_entry_release(struct store_entry *entry);
 #define cleanup_entry __attribute__((cleanup(store_entry_release)))
+
+/* Gives a session its name. ERR_DUPLICATE when another has it. */
+int store_give_name(const struct store *store, const char *name, const char *id, struct err *err);
 
 /* ERR_INVALID with the rule when `name` cannot be a session's name (see fumehood.h). */
 int store_check_name(const char *name, struct err *err);
@@ -79,7 +85,7 @@ struct store_list {
 		.entries = NULL, .count = 0 \
 	}
 
-/* All sessions, newest first. The caller releases the list. */
+/* All sessions, newest first, without the unborn. The caller releases the list. */
 int store_list(struct store *store, struct store_list *list, struct err *err);
 void store_list_release(struct store_list *list);
 #define cleanup_list __attribute__((cleanup(store_list_release)))

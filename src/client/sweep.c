@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "journal/unborn.h"
 
 static const char REMOVING[] = ".removing-";
 enum { SIZE_DEPTH_MAX = 64 };
@@ -245,7 +246,9 @@ int store_sweep(struct store *store, const struct store_sweep *sweep, struct err
 		if (candidates[i].gone)
 			total -= candidates[i].bytes;
 	}
-	if (!sweep->dry_run)
+	if (!sweep->dry_run) {
+		unborn_sweep(store->sessions_fd);
 		sweep_halves(store);
+	}
 	return 0;
 }

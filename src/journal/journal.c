@@ -227,9 +227,20 @@ const char *journal_last_line(const struct journal *journal, size_t *len)
 	return buf_bytes(&journal->line);
 }
 
+/* The names in the session's directory, and its session.json, for which a spare session had no time
+ * when it was given away. */
+static int sync_directory(const struct journal *journal)
+{
+	cleanup_fd int config = openat(journal->dirfd, "session.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (config >= 0 && fsync(config) != 0)
+		return -1;
+	return fsync(journal->dirfd);
+}
+
 int journal_sync(struct journal *journal, struct err *err)
 {
-	if (atomic_exchange(&journal->name_unsynced, false) && fsync(journal->dirfd) != 0) {
+	if (atomic_exchange(&journal->name_unsynced, false) && sync_directory(journal) != 0) {
 		atomic_store(&journal->name_unsynced, true);
 		return err_sys(err, "cannot sync the session's directory");
 	}
@@ -246,6 +257,11 @@ uint64_t journal_seq(const struct journal *journal)
 uint64_t journal_bytes(const struct journal *journal)
 {
 	return journal->size + journal->blobs.bytes;
+}
+
+void journal_set_limit(struct journal *journal, uint64_t bytes_max)
+{
+	journal->bytes_max = bytes_max;
 }
 
 bool journal_is_spent(const struct journal *journal)

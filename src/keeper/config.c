@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -17,17 +18,18 @@ enum { LIMIT_COUNT = 8 };
 struct limit_key {
 	const char *name;
 	size_t offset;
+	bool of_box; /* enforced by the box, from its start */
 };
 
 static const struct limit_key LIMIT_KEYS[LIMIT_COUNT] = {
-	{"output_bytes", offsetof(struct limits, output_bytes)},
-	{"background_bytes", offsetof(struct limits, background_bytes)},
-	{"queue", offsetof(struct limits, queue)},
-	{"record_bytes", offsetof(struct limits, record_bytes)},
-	{"processes", offsetof(struct limits, processes)},
-	{"files", offsetof(struct limits, files)},
-	{"file_bytes", offsetof(struct limits, file_bytes)},
-	{"tmp_bytes", offsetof(struct limits, tmp_bytes)},
+	{"output_bytes", offsetof(struct limits, output_bytes), false},
+	{"background_bytes", offsetof(struct limits, background_bytes), false},
+	{"queue", offsetof(struct limits, queue), false},
+	{"record_bytes", offsetof(struct limits, record_bytes), false},
+	{"processes", offsetof(struct limits, processes), true},
+	{"files", offsetof(struct limits, files), true},
+	{"file_bytes", offsetof(struct limits, file_bytes), true},
+	{"tmp_bytes", offsetof(struct limits, tmp_bytes), true},
 };
 
 void limits_init(struct limits *limits)
@@ -67,6 +69,7 @@ struct json *limits_json(const struct limits *limits)
 struct reader {
 	struct config *config;
 	struct err *err;
+	bool box_stands; /* what it was built for cannot be chosen any more */
 };
 
 static int wrong(struct err *err, const char *key, const char *want)
@@ -91,6 +94,8 @@ static int read_limit(const char *key, size_t key_len, struct json *value, void 
 	for (size_t i = 0; i < LIMIT_COUNT; i++) {
 		if (strcmp(key, LIMIT_KEYS[i].name) != 0)
 			continue;
+		if (reader->box_stands && LIMIT_KEYS[i].of_box)
+			break;
 		if (number <= 0)
 			return wrong(reader->err, key, "a whole number above 0");
 		*limit_at(limits, &LIMIT_KEYS[i]) = (uint64_t)number;
@@ -192,14 +197,19 @@ static int read_key(const char *key, size_t key_len, struct json *value, void *d
 	return err_set(reader->err, ERR_INVALID, "session.json: unknown key \"%s\"", key);
 }
 
+void config_init(struct config *config)
+{
+	*config = (struct config){.workspace_mode = WORKSPACE_RW, .tier = TIER_PARTIAL};
+	limits_init(&config->limits);
+}
+
 int config_read(int dirfd, struct config *config, struct err *err)
 {
 	cleanup_buf struct buf bytes = BUF_INIT;
 	cleanup_json struct json *json = NULL;
 	struct reader reader = {.config = config, .err = err};
 
-	*config = (struct config){.workspace_mode = WORKSPACE_RW, .tier = TIER_PARTIAL};
-	limits_init(&config->limits);
+	config_init(config);
 	if (file_read(dirfd, "session.json", CONFIG_BYTES_MAX, &bytes, err) != 0)
 		return -1;
 	json = json_parse(buf_bytes(&bytes), bytes.len, &JSON_LIMITS, err);
@@ -216,6 +226,65 @@ int config_read(int dirfd, struct config *config, struct err *err)
 	if (config->python && config->python[0] != '/')
 		return wrong(err, "python", "an absolute path");
 	return 0;
+}
+
+static int choose_key(const char *key, size_t key_len, struct json *value, void *data)
+{
+	static const char *const free_keys[] = {"name", "limits", "ends_with_client", "notebook"};
+	struct reader *reader = data;
+
+	for (size_t i = 0; i < sizeof(free_keys) / sizeof(*free_keys); i++)
+		if (strcmp(key, free_keys[i]) == 0)
+			return read_key(key, key_len, value, data);
+	return err_set(reader->err, ERR_INVALID, "\"%s\" cannot be chosen of a session that is ready", key);
+}
+
+int config_choose(struct config *config, struct json *chosen, struct err *err)
+{
+	struct reader reader = {.config = config, .err = err, .box_stands = true};
+
+	return json_each(chosen, choose_key, &reader) == 0 ? 0 : -1;
+}
+
+static struct json *workspace_json(const struct config *config)
+{
+	struct json *workspace = json_new_object();
+	size_t len = strlen(config->workspace);
+
+	if (text_is_utf8(config->workspace, len)) {
+		json_set_string(workspace, "path", config->workspace);
+	} else {
+		cleanup_buf struct buf coded = BUF_INIT;
+
+		hash_base64_encode(&coded, config->workspace, len);
+		json_set_string(workspace, "path_base64", buf_bytes(&coded));
+	}
+	json_set_string(workspace, "mode", config->workspace_mode == WORKSPACE_RW ? "rw" : "ro");
+	json_set(workspace, "private", json_new_bool(config->workspace_private));
+	return workspace;
+}
+
+void config_write(struct buf *out, const struct config *config, const struct json *chosen)
+{
+	cleanup_json struct json *object = json_new_object();
+	struct json *limits = json_get(chosen, "limits");
+	char created[CLOCK_TEXT_SIZE];
+
+	clock_format(clock_wall_us(), created);
+	json_set_int(object, "format", CONFIG_FORMAT);
+	json_set_string(object, "id", config->id);
+	json_set(object, "name", config->name ? json_new_string(config->name, strlen(config->name)) : NULL);
+	json_set_string(object, "created", created);
+	json_set_string(object, "engine", "python");
+	json_set_string(object, "python", config->python);
+	json_set(object, "workspace", workspace_json(config));
+	json_set_string(object, "tier", tier_name(config->tier));
+	json_set(object, "limits", limits ? json_keep(limits) : json_new_object());
+	json_set(object, "ends_with_client", json_new_bool(config->ends_with_client));
+	if (config->notebook)
+		json_set(object, "notebook", json_keep(config->notebook));
+	json_write(out, object);
+	buf_append_char(out, '\n');
 }
 
 void config_release(struct config *config)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "sandbox/policy.h"
@@ -43,11 +44,22 @@ struct config {
 
 void limits_init(struct limits *limits);
 
+/* The defaults; no strings. */
+void config_init(struct config *config);
+
 /* The limits as an object, for the `session` event and `status`. The caller owns it. */
 struct json *limits_json(const struct limits *limits);
 
 /* Reads dirfd/session.json. The caller releases *config, also after a failure. */
 int config_read(int dirfd, struct config *config, struct err *err);
+
+/* Reads what a client may choose of a session whose interpreter runs already (a spare): `name`,
+ * `ends_with_client`, `notebook`, and those `limits` that this process enforces itself. Anything
+ * else is refused. */
+int config_choose(struct config *config, struct json *chosen, struct err *err);
+
+/* Appends the text of session.json, made now, for a session of which `chosen` was chosen so. */
+void config_write(struct buf *out, const struct config *config, const struct json *chosen);
 void config_release(struct config *config);
 
 #endif

@@ -128,12 +128,85 @@ static void wrong_values(void **state)
 	}
 }
 
+static int choose(const char *text, struct config *config, struct buf *written, struct err *err)
+{
+	struct json *chosen = json_parse(text, strlen(text), &JSON_LIMITS, NULL);
+	int status;
+
+	assert_non_null(chosen);
+	config_init(config);
+	config->id = strdup("abc");
+	config->python = strdup("/p");
+	config->workspace = strdup("/w\xff");
+	config->workspace_private = true;
+	status = config_choose(config, chosen, err);
+	if (written && status == 0)
+		config_write(written, config, chosen);
+	json_free(chosen);
+	return status;
+}
+
+/* What is written of a spare is read again by every later keeper of the session. */
+static void what_is_chosen_is_written(void **state)
+{
+	struct config config, again;
+	struct buf written = BUF_INIT;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(choose("{\"name\":\"n m\",\"limits\":{\"wall_s\":1.5,\"output_bytes\":7,\"queue\":3,"
+				"\"record_bytes\":9000000,\"background_bytes\":8},\"ends_with_client\":true,"
+				"\"notebook\":{\"metadata\":{\"a\":1}}}",
+				&config, &written, &err), 0);
+	assert_int_equal(read_text(*state, buf_bytes(&written), &again, &err), 0);
+	assert_string_equal(again.id, "abc");
+	assert_string_equal(again.name, "n m");
+	assert_string_equal(again.python, "/p");
+	assert_string_equal(again.workspace, "/w\xff");
+	assert_true(again.workspace_private && again.ends_with_client);
+	assert_int_equal(again.tier, TIER_PARTIAL);
+	assert_memory_equal(&again.limits, &config.limits, sizeof(again.limits));
+	assert_int_equal(again.limits.record_bytes, 9000000);
+	assert_int_equal(json_get_int(json_get(again.notebook, "metadata"), "a", 0), 1);
+	config_release(&config);
+	config_release(&again);
+	buf_release(&written);
+}
+
+static void what_cannot_be_chosen(void **state)
+{
+	static const struct bad bad[] = {
+		{"{\"id\":\"x\"}", "id"},
+		{"{\"tier\":\"none\"}", "tier"},
+		{"{\"python\":\"/q\"}", "python"},
+		{"{\"workspace\":{\"path\":\"/\"}}", "workspace"},
+		{"{\"colour\":1}", "colour"},
+		{"{\"name\":1}", "name"},
+		{"{\"limits\":{\"processes\":9}}", "processes"},
+		{"{\"limits\":{\"tmp_bytes\":9}}", "tmp_bytes"},
+		{"{\"limits\":{\"queue\":0}}", "queue"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct config config;
+		struct err err = ERR_INIT;
+
+		if (choose(bad[i].text, &config, NULL, &err) == 0)
+			fail_msg("taken: %s", bad[i].text);
+		if (!strstr(err.text, bad[i].words))
+			fail_msg("%s: \"%s\" does not say \"%s\"", bad[i].text, err.text, bad[i].words);
+		config_release(&config);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults),
 		cmocka_unit_test(every_key),
 		cmocka_unit_test(wrong_values),
+		cmocka_unit_test(what_is_chosen_is_written),
+		cmocka_unit_test(what_cannot_be_chosen),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_remove);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "keeper/session.h"
+#include "keeper/spare.h"
 
 /* --- events of the engine ------------------------------------------------------------------------ */
 
@@ -212,8 +213,11 @@ static void on_warning(void *data, uint32_t number, const char *code, const char
 {
 	struct session *session = data;
 	struct cell *cell = cell_of(session, number);
-	struct json *body = json_new_object();
+	struct json *body;
 
+	if (session->spare) /* nobody is there to be warned, and there is no journal yet */
+		return;
+	body = json_new_object();
 	json_set_string(body, "code", code);
 	json_set_string(body, "message", message);
 	record_body(session->record, EVENT_WARNING, cell ? cell->id : NULL, body);
@@ -246,6 +250,11 @@ static void on_died(void *data, const struct engine_death *death)
 	bool stopping = session->state == SESSION_STOPPING;
 	const char *state = stopping ? "gone" : "reset";
 
+	if (session->spare && !stopping) { /* the pool makes another */
+		session_move(session, SESSION_DIED);
+		session_stop(session, "failed");
+		return;
+	}
 	if (cell) {
 		session_finish(session, cell, timed_out ? "timeout" : "died", timed_out ? "wall_s" : reason, state, 0);
 	} else if (!session->kill_reason || hung) {
@@ -321,6 +330,24 @@ static int session_begin(struct session *session, struct err *err)
 	return 0;
 }
 
+void session_rehearse(const struct session *session)
+{
+	cleanup_json struct json *body = session_body(session);
+	cleanup_buf struct buf text = BUF_INIT;
+
+	json_write(&text, body);
+	session_hello(session, &text);
+}
+
+int session_open(struct session *session, struct err *err)
+{
+	if (session_begin(session, err) != 0)
+		return -1;
+	session->opened = true;
+	server_open(session->server);
+	return 0;
+}
+
 /* There will be no session: those who wait are told why. */
 static void give_up(struct session *session, const struct err *err)
 {
@@ -339,15 +366,17 @@ static void on_ready(void *data, const struct json *hello)
 		session_stop(session, session->stop_reason);
 		return;
 	}
+	if (session->spare) {
+		spare_ready(session->spare);
+		return;
+	}
 	if (!session->opened) {
 		struct err err = ERR_INIT;
 
-		if (session_begin(session, &err) != 0) {
+		if (session_open(session, &err) != 0) {
 			give_up(session, &err);
 			return;
 		}
-		session->opened = true;
-		server_open(session->server);
 	} else {
 		struct json *body = json_new_object();
 

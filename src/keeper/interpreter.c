@@ -43,7 +43,8 @@ static int pool_connect_again(void *data, struct err *err)
 
 	for (int tries = 0; tries < POOL_TRIES_MAX; tries++) {
 		struct json *environment;
-		int fd = pool_connect(session->config.python, err);
+		const char *python = session->config.python;
+		int fd = session->spare ? pool_join(python, err) : pool_connect(python, err);
 
 		if (fd < 0)
 			return -1;

@@ -2,6 +2,7 @@
  * fumehood-keeper: the process that owns one session.
  *
  *     fumehood-keeper --session DIR [--fd N]
+ *     fumehood-keeper --spare --python PATH --fd N      (spare.h)
  *
  * Start: lock (who holds it owns the session), session.json, socket, journal, interpreter. Whatever fails is told to the
  * clients that wait, as `refused`; stderr is for people who start a keeper by hand. After that everything
@@ -23,8 +24,15 @@
 #include "base/socket.h"
 #include "keeper/files.h"
 #include "keeper/session.h"
+#include "keeper/spare.h"
 
 enum { EXIT_USAGE = 2, EXIT_FAULT = 125 };
+
+struct options {
+	const char *directory; /* NULL: a spare */
+	const char *python;
+	int fd; /* of the first client, or the pool; -1: none */
+};
 
 struct keeper {
 	uv_loop_t loop;
@@ -102,6 +110,10 @@ static void on_released(void *data)
 	}
 	free(keeper->socket_name);
 	keeper->socket_name = NULL;
+	if (keeper->session.spare)
+		spare_remove(keeper->session.spare);
+	spare_free(keeper->session.spare);
+	keeper->session.spare = NULL;
 	if (keeper->lock_fd >= 0)
 		close(keeper->lock_fd);
 	keeper->lock_fd = -1;
@@ -197,7 +209,8 @@ static int record_start(struct keeper *keeper, struct err *err)
 	return 0;
 }
 
-static int keeper_start(struct keeper *keeper, const char *directory, struct err *err)
+/* The directory of a session that was made by a client, perhaps long ago. */
+static int take_directory(struct keeper *keeper, const char *directory, struct err *err)
 {
 	struct session *session = &keeper->session;
 
@@ -206,9 +219,20 @@ static int keeper_start(struct keeper *keeper, const char *directory, struct err
 	keeper->lock_fd = file_lock(session->dirfd, "lock", err);
 	if (keeper->lock_fd < 0)
 		return err_wrap(err, "the session has a keeper already");
-	if (config_read(session->dirfd, &session->config, err) != 0 || signals_open(keeper, err) != 0 ||
-	    listen_open(keeper, err) != 0 || record_start(keeper, err) != 0)
+	return config_read(session->dirfd, &session->config, err);
+}
+
+static int keeper_start(struct keeper *keeper, const struct options *options, struct err *err)
+{
+	struct session *session = &keeper->session;
+
+	if (!session->spare && take_directory(keeper, options->directory, err) != 0)
 		return -1;
+	if (signals_open(keeper, err) != 0 || listen_open(keeper, err) != 0 ||
+	    record_start(keeper, err) != 0)
+		return -1;
+	if (session->spare)
+		spare_watch(session->spare);
 	if (session_prepare(session, err) != 0)
 		return -1;
 	if (session_start_engine(session, err) != 0)
@@ -252,38 +276,65 @@ static void fail(struct keeper *keeper, const struct err *err)
 	uv_run(&keeper->loop, UV_RUN_DEFAULT);
 }
 
-static int parse_arguments(int argc, char **argv, const char **directory, int *client_fd)
+static int parse_arguments(int argc, char **argv, struct options *options)
 {
-	*directory = NULL;
-	*client_fd = -1;
+	bool spare = false;
+
+	*options = (struct options){.fd = -1};
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--session") == 0 && i + 1 < argc)
-			*directory = argv[++i];
+			options->directory = argv[++i];
+		else if (strcmp(argv[i], "--python") == 0 && i + 1 < argc)
+			options->python = argv[++i];
 		else if (strcmp(argv[i], "--fd") == 0 && i + 1 < argc)
-			*client_fd = (int)strtol(argv[++i], NULL, 10);
+			options->fd = (int)strtol(argv[++i], NULL, 10);
+		else if (strcmp(argv[i], "--spare") == 0)
+			spare = true;
 		else
 			return -1;
 	}
-	return *directory ? 0 : -1;
+	if (spare)
+		return options->python && options->fd >= 0 && !options->directory ? 0 : -1;
+	return options->directory && !options->python ? 0 : -1;
+}
+
+/* The directory, and with it the session's shell. False: there is nobody to tell. */
+static bool keeper_open(struct keeper *keeper, const struct options *options)
+{
+	struct session *session = &keeper->session;
+	struct err err = ERR_INIT;
+
+	if (options->directory) {
+		session->dirfd = open(options->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		shell_open(keeper, options->fd);
+		return true;
+	}
+	if (spare_make(session, options->python, options->fd, &keeper->lock_fd, &err) != 0) {
+		fprintf(stderr, "fumehood-keeper: %s\n", err.text);
+		return false;
+	}
+	shell_open(keeper, -1);
+	return true;
 }
 
 int main(int argc, char **argv)
 {
 	static struct keeper keeper = {.signal_fd = -1, .lock_fd = -1};
 	struct err err = ERR_INIT;
-	const char *directory;
-	int client_fd, status = 0;
+	struct options options;
+	int status = 0;
 
-	if (parse_arguments(argc, argv, &directory, &client_fd) != 0) {
+	if (parse_arguments(argc, argv, &options) != 0) {
 		fprintf(stderr, "usage: fumehood-keeper --session DIR [--fd N]\n"
+				"       fumehood-keeper --spare --python PATH --fd N\n"
 				"Started by fumehood itself; `fumehood run` is the command for people.\n");
 		return EXIT_USAGE;
 	}
-	if (client_fd >= 0)
-		(void)fcntl(client_fd, F_SETFD, FD_CLOEXEC);
-	keeper.session.dirfd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	shell_open(&keeper, client_fd);
-	if (keeper_start(&keeper, directory, &err) != 0) {
+	if (options.fd >= 0)
+		(void)fcntl(options.fd, F_SETFD, FD_CLOEXEC);
+	if (!keeper_open(&keeper, &options))
+		return EXIT_FAULT;
+	if (keeper_start(&keeper, &options, &err) != 0) {
 		fail(&keeper, &err);
 		status = EXIT_FAULT;
 	} else {

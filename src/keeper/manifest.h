@@ -157,8 +157,8 @@ struct diff_params {
 	const struct manifest *old; /* NULL: nothing is known of before */
 	const struct manifest *new;
 	/* Where nothing is known of before, what changed (ctime) since then counts; made (birth)
-	 * since then: created. Nanoseconds since 1970 by CLOCK_REALTIME_COARSE, which is what the
-	 * kernel stamps files with. */
+	 * since then: created. Nanoseconds since 1970 by CLOCK_REALTIME_COARSE, with which the
+	 * kernel stamps files; what happened up to a tick of it earlier may count too. */
 	int64_t since_ns;
 	/* Whether the file was written although its figures are the same: twice within a tick of
 	 * the clock. May be NULL. */

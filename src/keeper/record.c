@@ -419,6 +419,11 @@ void record_stream(struct record *record, const char *cell, bool is_stderr, bool
 		flush_bytes(record, stream_prefix(buf_bytes(&pending->text), pending->text.len));
 }
 
+void record_set_limit(struct record *record, uint64_t bytes_max)
+{
+	journal_set_limit(record->journal, bytes_max);
+}
+
 bool record_is_full(const struct record *record)
 {
 	return record->full;

@@ -60,6 +60,9 @@ void record_body(struct record *record, enum event_type type, const char *cell, 
 void record_stream(struct record *record, const char *cell, bool is_stderr, bool background,
 		   const char *text, size_t len);
 
+/* Another limit of journal and blobs together; before the first event. */
+void record_set_limit(struct record *record, uint64_t bytes_max);
+
 /* Writes the text that record_stream() holds. Called at the end of each loop turn. */
 void record_flush(struct record *record);
 

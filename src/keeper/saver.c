@@ -188,7 +188,9 @@ static void saver_schedule(struct saver *saver)
 
 void saver_touch(struct saver *saver)
 {
-	saver->version++;
+	/* The first save can wait like any other: a session that has just begun has better things to do. */
+	if (saver->version++ == 0)
+		saver->last_end_us = clock_monotonic_us();
 	saver_schedule(saver);
 }
 

@@ -60,7 +60,8 @@ struct waiting_reply {
 	struct json *id;
 };
 
-struct ask; /* asks.c */
+struct ask;   /* asks.c */
+struct spare; /* spare.c */
 
 struct session {
 	uv_loop_t *loop;
@@ -78,6 +79,7 @@ struct session {
 	struct engine *engine;
 	int pool_fd; /* until the engine has it */
 	struct json *hello;
+	struct spare *spare; /* not handed out yet; NULL: an ordinary session */
 
 	enum session_state state;
 	struct cell *running;
@@ -160,6 +162,12 @@ int session_input(struct session *session, const char *text, size_t len, struct 
 
 /* Appends the line that greets a client. */
 void session_hello(const struct session *session, struct buf *out);
+
+/* Begins or goes on with the journal, and greets the clients: the interpreter is ready. */
+int session_open(struct session *session, struct err *err);
+
+/* Makes the first event and a hello for nothing: the next time it is faster by a tenth of a millisecond. */
+void session_rehearse(const struct session *session);
 
 /* ops.c: answers one line of a client. */
 void session_line(struct session *session, struct client *client, const char *line, size_t len);

@@ -273,10 +273,11 @@ static void wait_tick(void)
 {
 	struct timespec start, now;
 
-	clock_gettime(CLOCK_REALTIME_COARSE, &start);
+	clock_gettime(CLOCK_REALTIME, &start);
 	do
 		clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	while (now.tv_sec == start.tv_sec && now.tv_nsec == start.tv_nsec);
+	while (now.tv_sec < start.tv_sec ||
+	       (now.tv_sec == start.tv_sec && now.tv_nsec <= start.tv_nsec));
 }
 
 static void test_early_cell(void **state)

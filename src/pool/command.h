@@ -1,5 +1,5 @@
 /*
- * What client and pool have in common beyond guest/protocol.h: names of files, and two commands.
+ * What client and pool have in common beyond guest/protocol.h: names of files, and commands.
  *
  * The commands use the header of guest/protocol.h, so that one socket serves keepers and people.
  * Their letters are distinct from those of enum zygote_message. Descriptors that a started pool
@@ -17,6 +17,12 @@ enum pool_command {
 	POOL_STOPPING = 's', /* pool -> client: agreed; end of file follows when all is ended */
 	POOL_LIST = 'L',     /* client -> pool: say how you are. No body. */
 	POOL_STATUS = 'l',   /* pool -> client: the JSON object that pool_list() describes */
+
+	/* spare keeper -> pool: what is ordered on this connection is for the spare. No body. */
+	POOL_JOIN = 'J',
+	/* On the socket with which the pool has started a spare keeper: */
+	POOL_SPARE_READY = 'r',  /* spare keeper -> pool: {"pid":n}: box and guest wait */
+	POOL_SPARE_CLIENT = 'c', /* pool -> spare keeper: + one descriptor, its client. The last word */
 };
 
 /* What pool_connect() leaves open in a pool that it starts (`fumehood-pool --started`). */

@@ -101,7 +101,8 @@ static int read_report(int fd, struct err *err)
 /* Copies "NAME=value" of those variables that decide where things are; NULL-terminated. */
 static void choose_environment(char *variables[], size_t max)
 {
-	static const char *const names[] = {"PATH", "HOME", "XDG_RUNTIME_DIR", "FUMEHOOD_LIBEXEC"};
+	static const char *const names[] = {"PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
+					   "FUMEHOOD_LIBEXEC"};
 	size_t count = 0;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && count + 1 < max; i++) {

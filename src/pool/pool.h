@@ -1,7 +1,7 @@
 /*
  * The pool, as a keeper sees it: a connection that yields guests.
  *
- * One pool process per Python environment owns the zygote (zygote.c) and, later, spare sessions. It
+ * One pool process per Python environment owns the zygote (zygote.c) and a spare (spare.h). It
  * listens on pool-<16 hex of the environment>.sock in the runtime directory, is started on demand
  * under the lock pool-<16 hex>.lock, and ends when no keeper has asked for 10 minutes. Its death
  * harms no session: guests live on; the next request starts a new pool.
@@ -47,13 +47,26 @@ char *pool_default_python(struct err *err);
 char *pool_resolve_python(const char *name, struct err *err);
 
 /* The pools that run now: an array of {"python":..,"pid":..,"guests":n,"idle_s":n,"state":..,
- * "zygote":pid or 0,"waiting":n}: guests given so far, seconds since the last order, orders that wait;
- * state is "cold", "starting", "waiting" (for its next start), "ready", "failed" or "ending". The
- * caller owns it. */
+ * "zygote":pid or 0,"waiting":n,"spare":..,"spare_pid":pid or 0}: guests given so far, seconds since
+ * the last order, orders that wait; state is "cold", "starting", "waiting" (for its next start),
+ * "ready", "failed" or "ending"; spare is "off" (nobody has had a guest yet), "due", "starting",
+ * "ready", "resting" (for a minute: they died) or "ending". The caller owns it. */
 struct json *pool_list(struct err *err);
 
 /* Ends the pool of `python` (NULL: all) and waits for the end, at most 6 s each. *stopped counts.
  * Guests that it gave live on. */
 int pool_stop(const char *python, unsigned *stopped, struct err *err);
+
+/* ---- for a keeper that the pool has started as a spare, with one end of a socket pair ---- */
+
+/* As pool_connect(), but only to a pool that is there, for a guest that nobody has asked for. */
+int pool_join(const char *python, struct err *err);
+
+/* Tells the pool that a client may come. */
+int pool_spare_ready(int fd, struct err *err);
+
+/* The connection to the client, owned by the caller. -1: ERR_BUSY when there is none yet (does not
+ * wait), ERR_GONE when none will come. */
+int pool_spare_client(int fd, struct err *err);
 
 #endif

@@ -109,6 +109,7 @@ void server_end(struct server *server, const char *why)
 	close(fd_take(&server->lock));
 	uv_close((uv_handle_t *)&server->idle_timer, NULL);
 	uv_close((uv_handle_t *)&server->accept_timer, NULL);
+	spare_close(server->spare);
 	server_refuse_waiting(server, "the pool is ending; connect again", EAGAIN);
 	if (warmer_busy(server->warmer))
 		uv_timer_start(&server->end_timer, on_end_time, END_ORDER_MS, 0);
@@ -203,6 +204,13 @@ void server_run(const struct server_params *params)
 		.lock = params->lock,
 		.order_us = clock_monotonic_us(),
 	};
+	struct spare_params spare_params = {
+		.loop = &server.loop,
+		.python = params->python,
+		.directory = params->directory,
+		.given = server_spare_given,
+		.data = &server,
+	};
 	int failed = uv_loop_init(&server.loop);
 
 	assert(!failed);
@@ -211,6 +219,8 @@ void server_run(const struct server_params *params)
 	queue_init(&server.queue);
 	server.warmer = warmer_new(&server.loop, params->python, params->script, params->files_soft,
 				   &SERVER_WARMER_EVENTS, &server);
+	spare_params.warmer = server.warmer;
+	server.spare = spare_new(&spare_params);
 	open_timer(&server, &server.idle_timer);
 	open_timer(&server, &server.accept_timer);
 	open_timer(&server, &server.end_timer);
@@ -227,6 +237,7 @@ void server_run(const struct server_params *params)
 	failed = uv_loop_close(&server.loop);
 	assert(!failed);
 	(void)failed;
+	spare_free(server.spare);
 	warmer_free(server.warmer);
 	queue_release(&server.queue);
 	pool_log("the pool has ended");

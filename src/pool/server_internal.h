@@ -16,6 +16,7 @@
 
 #include "pool/queue.h"
 #include "pool/server.h"
+#include "pool/spare.h"
 #include "pool/warmer.h"
 
 struct connection {
@@ -25,6 +26,7 @@ struct connection {
 	uv_poll_t poll;
 	bool told;    /* READY or FAILED has been sent */
 	bool waiting; /* asked us to end; is left open until we have */
+	bool spare;   /* its orders are for the spare session: nobody has asked */
 };
 
 struct server {
@@ -36,6 +38,7 @@ struct server {
 	uv_timer_t idle_timer, accept_timer, end_timer;
 	bool ending, closed;
 	struct warmer *warmer;
+	struct spare *spare;
 	struct queue queue;
 	struct order in_hand; /* the order that is with the zygote, or is the next to go there */
 	bool has_in_hand;     /* its `asker` is NULL when that one has gone */
@@ -67,6 +70,9 @@ void connection_close(struct connection *connection);
 
 /* server_orders.c: refuses all orders that the zygote does not have. */
 void server_refuse_waiting(struct server *server, const char *message, int error);
+
+/* server_orders.c: the spare session has become somebody's (`data` is the server). */
+void server_spare_given(void *data);
 
 /* server_orders.c: closes the descriptors of the order in hand; nobody gets its answer. */
 void server_drop_in_hand(struct server *server);

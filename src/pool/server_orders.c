@@ -163,8 +163,11 @@ static void on_answered(void *data, const void *bytes, size_t len)
 	struct guest_header header;
 
 	memcpy(&header, bytes, sizeof(header));
-	if (header.type == ZYGOTE_ENTERED)
+	if (header.type == ZYGOTE_ENTERED && (!asker || !asker->spare)) {
 		server->guests++;
+		if (!server->ending)
+			spare_want(server->spare);
+	}
 	if (asker)
 		connection_send(asker, bytes, len);
 	go_on(server);
@@ -202,8 +205,22 @@ static void on_settled(void *data)
 		next = connection->next;
 		tell(connection, state);
 	}
-	if (!server->ending)
+	if (!server->ending) {
 		dispatch(server);
+		spare_settled(server->spare);
+	}
+}
+
+/* What its keeper orders from now on (another guest, after a death) is asked for by somebody. */
+void server_spare_given(void *data)
+{
+	struct server *server = data;
+
+	for (struct connection *connection = server->connections; connection;
+	     connection = connection->next)
+		connection->spare = false;
+	server->guests++;
+	server->order_us = clock_monotonic_us();
 }
 
 const struct warmer_events SERVER_WARMER_EVENTS = {
@@ -227,7 +244,10 @@ static void take_order(struct connection *connection, struct order *order)
 	} else if (!queue_push(&server->queue, order)) {
 		refuse(connection, "too many orders are waiting; try again", EAGAIN);
 	} else {
-		server->order_us = clock_monotonic_us();
+		if (!connection->spare) {
+			server->order_us = clock_monotonic_us();
+			spare_put_off(server->spare);
+		}
 		dispatch(server);
 		return;
 	}
@@ -252,6 +272,8 @@ static void say_status(struct connection *connection)
 	json_set_int(body, "waiting",
 		     (int64_t)server->queue.count +
 			     (server->has_in_hand && !warmer_busy(server->warmer)));
+	json_set_string(body, "spare", spare_state_name(server->spare));
+	json_set_int(body, "spare_pid", spare_pid(server->spare));
 	connection_send_json(connection, POOL_STATUS, body);
 }
 
@@ -287,6 +309,8 @@ static bool handle_message(struct connection *connection, const void *bytes, siz
 		say_status(connection);
 	else if (header.type == POOL_STOP && len == sizeof(header))
 		on_stop(connection);
+	else if (header.type == POOL_JOIN && len == sizeof(header))
+		connection->spare = true;
 	else
 		return false;
 	return true;

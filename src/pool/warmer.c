@@ -29,6 +29,7 @@ struct warmer {
 	bool stale;        /* the environment has changed, but an order is under way */
 	bool leaving;      /* its socket has ended, its process not yet */
 	unsigned failures; /* deaths in a row */
+	uint64_t generation;
 	int64_t start_us, ready_us, failed_us;
 	struct buf message;
 	char *reason;
@@ -306,6 +307,7 @@ static void begin(struct warmer *warmer)
 
 	assert(!warmer->zygote);
 	watch_files(warmer);
+	warmer->generation++;
 	warmer->start_us = clock_monotonic_us();
 	warmer->state = WARM_STARTING;
 	warmer->zygote = zygote_start(&params, &warmer->start_err);
@@ -375,6 +377,11 @@ const char *warmer_reason(const struct warmer *warmer)
 pid_t warmer_pid(const struct warmer *warmer)
 {
 	return warmer->zygote ? zygote_pid(warmer->zygote) : 0;
+}
+
+uint64_t warmer_generation(const struct warmer *warmer)
+{
+	return warmer->generation;
 }
 
 bool warmer_busy(const struct warmer *warmer)

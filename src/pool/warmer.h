@@ -84,6 +84,9 @@ const char *warmer_reason(const struct warmer *warmer);
 /* The running zygote, or 0. */
 pid_t warmer_pid(const struct warmer *warmer);
 
+/* How many zygotes there have been: another number, another zygote. */
+uint64_t warmer_generation(const struct warmer *warmer);
+
 /* Whether an order is with the zygote. */
 bool warmer_busy(const struct warmer *warmer);
 

@@ -464,8 +464,7 @@ def test_cell_prints_a_gigabyte(house):
                           "for i in range(1024):\n    n = sys.stdout.write(block)\n1 / 0")["cell"]
         while keeper.ask("status")["state"] != "idle":
             pass
-        status = fumehood_kit.read_proc(keeper.pid, "status").decode()
-        grown = int(status.split("VmHWM:")[1].split()[0])
+        grown = fumehood_kit.memory_peak(keeper.pid)
         keeper.ask("events")
         keeper.event("finished", cell=cell)
         kept = sum(len(e["text"]) for e in keeper.events if e["type"] == "stream")
@@ -473,7 +472,7 @@ def test_cell_prints_a_gigabyte(house):
         assert 60 * MIB <= kept <= 65 * MIB and kept + dropped == 1024 * MIB
         assert keeper.events[-1]["status"] == "error"
         assert [e["ename"] for e in keeper.events if e["type"] == "error"] == ["ZeroDivisionError"]
-        assert grown < 400 * 1024, "the keeper had %d KiB" % grown
+        assert grown < 400 * MIB, "the keeper had %d bytes" % grown
     journal = (session / "journal.ndjson").stat().st_size
     assert journal < 100 * MIB
 
@@ -481,7 +480,8 @@ def test_cell_prints_a_gigabyte(house):
 def test_background_child_holds_the_pipe(pipe):
     """The cell ends when it ends; the child prints on, and ends with the session."""
     cell = pipe.run("import subprocess\n"
-                    "p = subprocess.Popen('read x; echo late; sleep 1000', shell=True, stdin=subprocess.PIPE)\nprint('now')", id="first")
+                    "p = subprocess.Popen('read x; echo late; sleep 1000', shell=True,\n"
+                    "                     stdin=subprocess.PIPE)\nprint('now')", id="first")
     assert cell.status == "ok" and cell.out == "now\n"
     pipe.run("n = p.stdin.write(b'x\\n')\np.stdin.flush()", id="second")
     pipe.wait_text("late\n")
@@ -515,8 +515,8 @@ GARBAGE = {
     "deep": "send('d', 2, b'{\"a\":' * 9000 + b'1' + b'}' * 9000)",
     "bad UTF-8": "for kind in 'durx': send(kind, 2, b'{\"data\":{\"text/plain\":\"\\xff\"}}')\n"
                  "send('t', 2, b'\\xff\\xfe')",
-    "ill-typed": "for body in (b'{\"data\":3}', b'{\"data\":{\"text/plain\":3}}', b'{\"data\":null}',\n"
-                 "             b'{\"metadata\":[]}', b'{\"display_id\":{}}',\n"
+    "ill-typed": "for body in (b'{\"data\":3}', b'{\"data\":{\"text/plain\":3}}',\n"
+                 "             b'{\"data\":null}', b'{\"metadata\":[]}', b'{\"display_id\":{}}',\n"
                  "             b'{\"ename\":1,\"traceback\":3}'):\n"
                  "    for kind in 'durx': send(kind, 2, body)",
     "no memfd": "for kind in 'durxtID': send(kind, 2, b'{}', flags=1)",
@@ -578,8 +578,7 @@ def test_client_that_stops_reading(house):
         idle = house.connect(session)
         cell = worker.run("for i in range(20000): print('x' * 1000)")
         assert cell.status == "ok" and len(cell.out) == 20000 * 1001
-        status = fumehood_kit.read_proc(worker.pid, "status").decode()
-        assert int(status.split("VmRSS:")[1].split()[0]) < 200 * 1024
+        assert fumehood_kit.memory_peak(worker.pid) < 200 * MIB
         late = idle.finished(cell.id)
         assert late.out == cell.out
         assert [e["seq"] for e in idle.events] == list(range(1, len(idle.events) + 1))

@@ -43,7 +43,7 @@ NOTHING_STORED = {"Autokill", "Disable Stdin", "Sleep1s"}
 
 @pytest.fixture
 def execute(house, folder):
-    """Runs a notebook in a copy of the folder; returns the program's result and the new notebook."""
+    """Runs a notebook in a copy of the folder: the program's result, and the new notebook."""
     if not FOLDER.is_dir():
         pytest.skip(fumehood_kit.NO_SHARED % "nbclient's notebooks")
 
@@ -67,7 +67,7 @@ def test_every_notebook_is_accounted_for():
 
 
 def failing_lines(traceback):
-    """The lines that IPython's text (`----> 2 code`) or CPython's (the line below `File`) points to."""
+    """The lines that IPython's text (`----> 2 code`) or CPython's (below `File`) points to."""
     text = ANSI.sub("", "\n".join(traceback))
     found = re.findall(r"^-+> *\d+ +(.*\S)", text, re.M) \
         or re.findall(r'^ *File "<cell[^\n]*\n +(.*\S)', text, re.M)

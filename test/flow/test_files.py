@@ -88,7 +88,8 @@ def test_noise_is_left_out(keeper):
 
 def test_odd_names_and_kinds(keeper):
     cell = keeper.run("import os\nopen('line\\nbreak', 'w').write('x')\n"
-                      "open(b'\\xff.txt', 'w').write('x')\nos.mkfifo('fifo')\nos.symlink('/etc/passwd', 'link')")
+                      "open(b'\\xff.txt', 'w').write('x')\nos.mkfifo('fifo')\n"
+                      "os.symlink('/etc/passwd', 'link')")
     found = {item["path"]: item for item in cell.finished["files"]}
     assert set(found) == {"line\nbreak", "\ufffd.txt", "fifo", "link"}
     assert found["\ufffd.txt"]["path_base64"] == "/y50eHQ="
@@ -166,7 +167,7 @@ def test_read_only_workspace(house, folder):
     assert result.status == 0 and '"files":[]' in result.out, result
 
 
-# ------------------------------------------------------------------------------------ the op `files`
+# ------------------------------------------------------------------------------------ `files`
 
 def test_files_since(keeper):
     keeper.run("import os\nopen('a', 'w').write('x')\nopen('b', 'w').write('x')")

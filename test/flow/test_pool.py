@@ -378,6 +378,8 @@ def test_zygote_killed_while_orders_wait(house):
     for i, keeper in enumerate(keepers[1:], 1):
         assert keeper.receive() == ("e", i, None)
         assert os.read(ends[i][0], 100) == b"out %d of 11" % i
+    for pair in ends:
+        keepers[0].drop(*pair)
     house.end()
 
 
@@ -525,6 +527,8 @@ def test_keeper_that_dies_disturbs_nobody(house):
     os.kill(pid, signal.SIGKILL)
     assert other.receive() == ("e", 3, None)
     other.guest(4)
+    for pair in ends:
+        other.drop(*pair)
     assert pathlib.Path(f"/proc/{house.status()['pid']}/fd").is_dir()
     house.end()
 
@@ -536,6 +540,11 @@ def test_no_descriptor_leaks(house):
     def count():
         return len(os.listdir(f"/proc/{pid}/fd"))
 
+    first = house.keeper()
+    first.receive()
+    first.guest()  # now it listens for clients of a spare, too
+    first.close()
+    until(lambda: house.status()["spare"] == "resting")  # there is no keeper in this house
     before = until(count)
     for i in range(50):
         keeper = house.keeper()

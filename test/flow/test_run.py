@@ -501,6 +501,7 @@ def test_sessions_survive_the_end_of_the_pool(house, work):
 def test_pool_keeps_no_descriptors(house):
     """A hundred sessions leave the pool and its zygote as they were."""
     house.cli("run", "-c", "1")
+    house.until_spare("ready")
     watched = house.pools() | house.zygotes()
     assert len(watched) >= 2
 
@@ -509,6 +510,7 @@ def test_pool_keeps_no_descriptors(house):
     before = descriptors()
     for _ in range(100 if fumehood_kit.LONG else 15):
         assert house.cli("run", "-c", "1").status == 0
+    house.until_spare("ready")
     until = time.monotonic() + fumehood_kit.WAIT_S
     while any(count > before[pid] for pid, count in descriptors().items()):
         assert time.monotonic() < until, "%s became %s" % (before, descriptors())

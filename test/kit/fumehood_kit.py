@@ -65,6 +65,13 @@ def read_proc(pid, name):
         return b""
 
 
+def list_proc(pid, name):
+    try:
+        return os.listdir("/proc/%s/%s" % (pid, name))
+    except OSError:
+        return []
+
+
 def link_proc(pid, name):
     try:
         return os.readlink("/proc/%s/%s" % (pid, name))
@@ -453,7 +460,8 @@ class House:
         self.env = {name: value for name, value in os.environ.items()
                     if not name.startswith(("FUMEHOOD_", "XDG_"))}
         self.env.update(XDG_RUNTIME_DIR=str(self.dir / "run"),
-                        XDG_STATE_HOME=str(self.dir / "state"), XDG_DATA_HOME=str(self.dir / "data"), FUMEHOOD_PYTHON=python)
+                        XDG_STATE_HOME=str(self.dir / "state"),
+                        XDG_DATA_HOME=str(self.dir / "data"), FUMEHOOD_PYTHON=python)
         self.env.update(environment)
         self.sessions = self.dir / "state" / "fumehood" / "sessions"
         self.runtime = self.dir / "run" / "fumehood"
@@ -544,7 +552,9 @@ class House:
     # ---- counting
 
     def session_ids(self):
-        return set(os.listdir(self.sessions)) if self.sessions.is_dir() else set()
+        """Names of the sessions' directories, but of those that wait for a client."""
+        names = set(os.listdir(self.sessions)) if self.sessions.is_dir() else set()
+        return {name for name in names if not self.waits(name)} if self.pools() else names
 
     def mark_sessions(self):
         """From here on new_sessions() counts."""
@@ -565,7 +575,8 @@ class House:
             texts = [read_proc(pid, "cmdline"), read_proc(pid, "environ"),
                      os.fsencode(link_proc(pid, "cwd"))]
             if link_proc(pid, "ns/mnt") not in (ours, ""):
-                # In a box: the workspace is mounted there. What is mounted, never where: a mount of ours can be seen in anyone's namespace.
+                # In a box: the workspace is mounted there. What is mounted, never where: a mount
+                # of ours can be seen in anyone's namespace.
                 lines = read_proc(pid, "mountinfo").splitlines()
                 texts += [line.split(b" ")[3] for line in lines]
             if any(mark in text for text in texts):
@@ -577,25 +588,63 @@ class House:
             found |= more
             grown = bool(more)
         pools = self.pools()
+        kept = pools | self.spares()
+        grown = True
+        while grown:  # box and guest of a spare; of a pool only the zygote
+            more = {pid for pid in found if parents[pid] in kept - pools} - kept
+            kept |= more
+            grown = bool(more)
         return {pid: command_of(pid) for pid in found
-                if pid not in pools and parents[pid] not in pools and is_alive(pid)}
+                if pid not in kept and parents[pid] not in pools and is_alive(pid)}
+
+    def waits(self, ident):
+        """Whether this session is a spare, that nobody has got yet."""
+        return (self.sessions / ident).is_dir() and not (self.sessions / ident / "session.json").exists()
+
+    def spares(self):
+        """The keepers that wait for a client, as long as there is a pool that has started them."""
+        found = set()
+        for pid in pids() if self.pools() else ():
+            words = read_proc(pid, "cmdline").split(b"\0")
+            if words[0] != b"fumehood-keeper" or b"--spare" not in words:
+                continue
+            if os.fsencode(self.dir / "run") not in read_proc(pid, "environ"):
+                continue
+            places = {os.path.dirname(link_proc(pid, "fd/" + fd)) for fd in list_proc(pid, "fd")
+                      if link_proc(pid, "fd/" + fd).endswith("/lock")}
+            if all(self.waits(os.path.basename(place)) for place in places):
+                found.add(pid)
+        return found
 
     def pools(self):
         """The pids of this house's pools."""
         mark = b"XDG_RUNTIME_DIR=" + os.fsencode(self.dir / "run")
-        return {pid for pid in pids()
-                if os.path.basename(link_proc(pid, "exe").split(" ")[0]) == "fumehood-pool"
-                and mark in read_proc(pid, "environ").split(b"\0")}
+        found = {pid for pid in pids()
+                 if os.path.basename(link_proc(pid, "exe").split(" ")[0]) == "fumehood-pool"
+                 and mark in read_proc(pid, "environ").split(b"\0")}
+        return {pid for pid in found if parent_of(pid) not in found}  # before it executes, a child is one too
 
     def zygotes(self):
-        return {child for pool in self.pools() for child in children(pool)}
+        return {child for pool in self.pools() for child in children(pool)
+                if os.path.basename(link_proc(child, "exe")) != "fumehood-pool"}
+
+    def until_spare(self, state):
+        """What `fumehood pool list` says, once the one pool's spare is in this state; each look is a process."""
+        until = time.monotonic() + WAIT_S
+        while True:
+            status, = map(json.loads, self.cli("pool", "list", "--json").out.splitlines())
+            if status["spare"] == state:
+                return status
+            assert time.monotonic() < until, "waited in vain for the spare to be %s: %s" % (state, status)
 
     def sockets(self):
-        """Sockets of keepers in the runtime directory."""
+        """Sockets of keepers in the runtime directory, but of those that wait for a client."""
         if not self.runtime.is_dir():
             return []
+        pools = self.pools()
         return sorted(name for name in os.listdir(self.runtime)
-                      if re.fullmatch(r"[a-z2-7]{26}\.sock", name))
+                      if re.fullmatch(r"[a-z2-7]{26}\.sock", name)
+                      and not (pools and self.waits(name[:26])))
 
     def leftovers(self, wait_s=20):
         """Complaints about what is still there; what still runs is ended."""
