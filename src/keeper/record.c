@@ -1,8 +1,7 @@
 /*
- * One way from an event to disk, notebook and readers; see record.h.
+ * One way from an event to disk, notebook and readers; see record.h. What happens when the disk will not have it is in
+ * record_full.c, the syncing in record_sync.c.
  */
-#include "keeper/record.h"
-
 #include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,118 +12,8 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "journal/cursor.h"
-
-enum { SYNC_INTERVAL_MS = 200, SYNC_CELL_MS = 5, SYNC_PAUSE_MS = 50, FULL_RETRY_MS = 500 };
-
-struct pending {
-	char cell[65];
-	bool is_stderr;
-	bool background;
-	struct buf text;
-};
-
-struct record {
-	uv_loop_t *loop;
-	int dirfd;
-	const struct record_events *events;
-	void *data;
-	struct journal *journal;
-	struct notebook *notebook;
-	struct saver *saver;
-	struct pending pending;
-	struct event *held; /* waiting for disk space, in order */
-	size_t held_count, held_cap;
-	bool full;
-	bool said_spent, said_too_long; /* the warnings for events that will never fit */
-	uv_timer_t *sync_timer, *retry_timer;
-	uv_work_t sync_work;
-	bool syncing, sync_again;
-	bool config_synced;    /* the worker's */
-	uint64_t last_sync_ms; /* uv_now() at its beginning */
-	struct err sync_err;
-	void (*closed)(void *data, const struct err *err);
-	void *closed_data;
-	bool closing, save_ended;
-	struct err save_err;
-};
-
-/* --- syncing ------------------------------------------------------------------------------------ */
-
-/* session.json was written without a sync (client/store.c); a journal without it would be of no use. */
-static void sync_config(const struct record *record)
-{
-	cleanup_fd int fd = openat(record->dirfd, "session.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-
-	if (fd >= 0)
-		(void)fsync(fd);
-}
-
-static void sync_work(uv_work_t *work)
-{
-	struct record *record = work->data;
-
-	record->sync_err = (struct err)ERR_INIT;
-	if (!record->config_synced)
-		sync_config(record);
-	record->config_synced = true;
-	(void)journal_sync(record->journal, &record->sync_err);
-}
-
-/* record_close() has called back once the save and the last sync are over. */
-static void maybe_closed(struct record *record)
-{
-	void (*closed)(void *data, const struct err *err) = record->closed;
-
-	if (!closed || !record->save_ended || record->syncing)
-		return;
-	record->closed = NULL;
-	uv_timer_stop(record->sync_timer);
-	closed(record->closed_data, record->save_err.code == ERR_OK ? NULL : &record->save_err);
-}
-
-static void sync_now(struct record *record);
-
-static void sync_ended(uv_work_t *work, int status)
-{
-	struct record *record = work->data;
-
-	(void)status;
-	record->syncing = false;
-	if (record->sync_again)
-		sync_now(record);
-	maybe_closed(record);
-}
-
-static void sync_now(struct record *record)
-{
-	uv_timer_stop(record->sync_timer);
-	record->sync_again = record->syncing;
-	if (record->syncing)
-		return;
-	record->syncing = true;
-	record->last_sync_ms = uv_now(record->loop);
-	record->sync_work.data = record;
-	uv_queue_work(record->loop, &record->sync_work, sync_work, sync_ended);
-}
-
-static void sync_timer_fired(uv_timer_t *timer)
-{
-	sync_now(timer->data);
-}
-
-/* Not at once: the worker would wake up beside the client that has just been told, and cells that follow one
- * another closely would each pay for a sync of their own, or wait for the disk's journal behind it. */
-void record_sync_soon(struct record *record)
-{
-	uint64_t since = uv_now(record->loop) - record->last_sync_ms;
-	uint64_t delay = since < SYNC_PAUSE_MS ? SYNC_PAUSE_MS - since : SYNC_CELL_MS;
-
-	if (!uv_is_active((uv_handle_t *)record->sync_timer) ||
-	    uv_timer_get_due_in(record->sync_timer) > delay)
-		uv_timer_start(record->sync_timer, sync_timer_fired, delay, 0);
-}
+#include "keeper/record_internal.h"
 
 /* --- images ------------------------------------------------------------------------------------- */
 
@@ -174,88 +63,6 @@ static void write_image(struct record *record, const struct event *event)
 		(void)file_write_all(fd, buf_bytes(&bytes), bytes.len, NULL);
 }
 
-/* --- the full disk and the limit ---------------------------------------------------------------- */
-
-static void hold(struct record *record, struct event *event)
-{
-	if (record->held_count == record->held_cap) {
-		record->held_cap = record->held_cap ? 2 * record->held_cap : 16;
-		record->held = mem_resize(record->held, record->held_cap, sizeof(*record->held));
-	}
-	record->held[record->held_count++] = *event;
-	*event = (struct event)EVENT_INIT;
-}
-
-static void retry_timer_fired(uv_timer_t *timer);
-
-/* An event of a type for which the journal keeps a reserve. If even that is gone there is nowhere left to say it. */
-static void append_reserved(struct record *record, enum event_type type, struct json *body)
-{
-	struct event event = EVENT_INIT;
-
-	event.type = type;
-	event.body = body;
-	if (journal_seq(record->journal) > 0 && journal_append(record->journal, &event, NULL) == 0)
-		record->events->appended(record->data);
-	event_release(&event);
-}
-
-static void become_full(struct record *record, const struct err *err)
-{
-	bool no_space = err->code == ERR_NO_SPACE;
-	struct json *warning = json_new_object(), *state = json_new_object();
-	cleanup_free char *message = mem_format(
-		"%s: output waits in the cell's pipes, nothing is lost%s",
-		no_space ? "the disk is full" : err->text, no_space ? "; free some space" : "");
-
-	record->full = true;
-	uv_timer_start(record->retry_timer, retry_timer_fired, FULL_RETRY_MS, FULL_RETRY_MS);
-	record->events->full(record->data, true);
-	json_set_string(warning, "code", err_name(err->code));
-	json_set_string(warning, "message", message);
-	append_reserved(record, EVENT_WARNING, warning);
-	json_set_string(state, "state", "full");
-	append_reserved(record, EVENT_STATE, state);
-}
-
-/* How much output goes with an event that is dropped. */
-static uint64_t output_bytes(const struct event *event)
-{
-	cleanup_buf struct buf text = BUF_INIT;
-
-	if (event->type == EVENT_STREAM)
-		return event->text_len;
-	if (event->type != EVENT_DISPLAY && event->type != EVENT_UPDATE_DISPLAY &&
-	    event->type != EVENT_RESULT && event->type != EVENT_ERROR)
-		return 0;
-	json_write(&text, event->body);
-	return text.len;
-}
-
-static void count_dropped(struct record *record, const struct event *event)
-{
-	uint64_t bytes = event->cell ? output_bytes(event) : 0;
-
-	if (bytes > 0)
-		record->events->dropped(record->data, event->cell, event->is_stderr, bytes);
-}
-
-/* The journal will not have this event, ever: it is too long, or the record's limit has been met. */
-static void refuse(struct record *record, const struct err *err)
-{
-	bool spent = journal_is_spent(record->journal);
-	bool *said = spent ? &record->said_spent : &record->said_too_long;
-	struct json *body;
-
-	if (*said)
-		return;
-	*said = true;
-	body = json_new_object();
-	json_set_string(body, "code", spent ? "record_bytes" : "event_bytes");
-	json_set_string(body, "message", err->text);
-	append_reserved(record, EVENT_WARNING, body);
-}
-
 /* --- appending ---------------------------------------------------------------------------------- */
 
 /* Journal, then notebook; the readers are not told yet. */
@@ -266,21 +73,14 @@ static int append_untold(struct record *record, struct event *event, struct err 
 	notebook_apply(record->notebook, event);
 	if (event->type == EVENT_DISPLAY || event->type == EVENT_RESULT || event->type == EVENT_UPDATE_DISPLAY)
 		write_image(record, event);
-	if (!uv_is_active((uv_handle_t *)record->sync_timer))
-		uv_timer_start(record->sync_timer, sync_timer_fired, SYNC_INTERVAL_MS, 0);
+	record_sync_later(record);
 	if (notebook_changed(record->notebook))
 		saver_touch(record->saver);
 	return 0;
 }
 
-/* A `finished` that does not fit goes without its text for the model, which can be asked for. */
-static bool shorten(struct event *event)
-{
-	return event->type == EVENT_FINISHED && json_remove(event->body, "text");
-}
-
 /* Journal, then notebook, then readers. -1: it cannot be written now, and nothing has happened. */
-static int append_now(struct record *record, struct event *event, struct err *err)
+int record_append_now(struct record *record, struct event *event, struct err *err)
 {
 	if (append_untold(record, event, err) == 0) {
 		record->events->appended(record->data);
@@ -288,10 +88,10 @@ static int append_now(struct record *record, struct event *event, struct err *er
 	}
 	if (err->code != ERR_LIMIT)
 		return -1;
-	if (shorten(event))
-		return append_now(record, event, err);
-	count_dropped(record, event);
-	refuse(record, err);
+	if (record_shorten(event))
+		return record_append_now(record, event, err);
+	record_count_dropped(record, event);
+	record_refuse(record, err);
 	return 0;
 }
 
@@ -300,33 +100,13 @@ static void append_or_hold(struct record *record, struct event *event)
 	struct err err = ERR_INIT;
 
 	if (record->full) {
-		hold(record, event);
+		record_hold(record, event);
 		return;
 	}
-	if (append_now(record, event, &err) != 0) {
-		hold(record, event);
-		become_full(record, &err);
+	if (record_append_now(record, event, &err) != 0) {
+		record_hold(record, event);
+		record_become_full(record, &err);
 	}
-}
-
-/* A record that has met its limit while it was full drops what is held, which needs no space. */
-static void retry_timer_fired(uv_timer_t *timer)
-{
-	struct record *record = timer->data;
-	struct err err = ERR_INIT;
-	size_t done = 0;
-
-	if (journal_retry_space(record->journal, &err) != 0 && err.code != ERR_LIMIT)
-		return;
-	while (done < record->held_count && append_now(record, &record->held[done], &err) == 0)
-		event_release(&record->held[done++]);
-	memmove(record->held, record->held + done, (record->held_count - done) * sizeof(*record->held));
-	record->held_count -= done;
-	if (record->held_count > 0)
-		return;
-	uv_timer_stop(record->retry_timer);
-	record->full = false;
-	record->events->full(record->data, false);
 }
 
 void record_event(struct record *record, struct event *event)
@@ -352,9 +132,9 @@ int record_append(struct record *record, struct event *event, struct err *err)
 	if (status == 0)
 		return 0;
 	if (why.code == ERR_LIMIT)
-		refuse(record, &why);
+		record_refuse(record, &why);
 	else if (!record->full)
-		become_full(record, &why);
+		record_become_full(record, &why);
 	if (err)
 		*err = why;
 	return -1;
@@ -422,32 +202,6 @@ void record_stream(struct record *record, const char *cell, bool is_stderr, bool
 void record_set_limit(struct record *record, uint64_t bytes_max)
 {
 	journal_set_limit(record->journal, bytes_max);
-}
-
-bool record_is_full(const struct record *record)
-{
-	return record->full;
-}
-
-bool record_is_at_limit(const struct record *record)
-{
-	return journal_is_spent(record->journal);
-}
-
-void record_drop_held(struct record *record)
-{
-	record_flush(record);
-	for (size_t i = 0; i < record->held_count; i++) {
-		struct err err = ERR_INIT;
-
-		shorten(&record->held[i]);
-		if (append_now(record, &record->held[i], &err) != 0)
-			count_dropped(record, &record->held[i]);
-		event_release(&record->held[i]);
-	}
-	record->held_count = 0;
-	record->full = false;
-	uv_timer_stop(record->retry_timer);
 }
 
 /* --- opening and closing ------------------------------------------------------------------------ */
@@ -550,7 +304,7 @@ static void close_saved(void *data, const struct err *err)
 	uv_timer_stop(record->retry_timer);
 	if (err)
 		record->save_err = *err;
-	maybe_closed(record);
+	record_maybe_closed(record);
 }
 
 void record_close(struct record *record, void (*done)(void *data, const struct err *err), void *data)
@@ -559,7 +313,7 @@ void record_close(struct record *record, void (*done)(void *data, const struct e
 	record->closing = true;
 	record->closed = done;
 	record->closed_data = data;
-	sync_now(record);
+	record_sync_now(record);
 	saver_wait(record->saver, close_saved, record);
 }
 

@@ -16,6 +16,10 @@ import pytest
 
 import fumehood_kit
 
+NOTEBOOK = json.dumps({
+    "cells": [{"cell_type": "code", "execution_count": None, "id": "c1", "metadata": {},
+               "outputs": [], "source": ["nbv = 3\n", "print(nbv)"]}],
+    "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 CHAPTERS = {
     "where": ["%pwd", "%cd /tmp", "%cd -", "%cd -q /tmp", "%cd", "%ls /usr/share/fonts",
               "%pushd /tmp", "%popd", "%dirs", "%dhist", "%bookmark b1",
@@ -49,10 +53,9 @@ CHAPTERS = {
                 "c2.stdout", "%%capture --no-display c3\ndisplay(1); print(2)", "c3.stdout"],
     "files": ["%%writefile f.py\nprint('from f', __name__)\nval = 5",
               "%%writefile -a f.py\nval2 = 6", "%run f.py", "val, val2", "%run -i f.py",
-              "%run -t f.py", "%run -n f.py", "%run -e f.py", "%run nosuch.py", "%%file g.txt\nabc", "%pycat f.py", "%load f.py", "%cat f.py",
-              "%%writefile nb.ipynb\n{\"cells\": [{\"cell_type\": \"code\", \"execution_count\": null, "
-              "\"id\": \"c1\", \"metadata\": {}, \"outputs\": [], \"source\": [\"nbv = 3\\n\", \"print(nbv)\"]}], "
-              "\"metadata\": {}, \"nbformat\": 4, \"nbformat_minor\": 5}", "%run nb.ipynb", "nbv",
+              "%run -t f.py", "%run -n f.py", "%run -e f.py", "%run nosuch.py",
+              "%%file g.txt\nabc", "%pycat f.py", "%load f.py", "%cat f.py",
+              "%%writefile nb.ipynb\n" + NOTEBOOK, "%run nb.ipynb", "nbv",
               "%%writefile bad.py\ndef g():\n    1/0\ng()", "%run bad.py", "%save -f s.py 2",
               "%notebook out.ipynb", "import json\nlen(json.load(open('out.ipynb'))['cells']) > 9",
               "%%writefile modx.py\ndef f(): return 1", "%load_ext autoreload\n%autoreload 2",
@@ -97,7 +100,8 @@ CHAPTERS = {
             "def post(r): print('post', r.result, r.error_in_exec, r.success)\n"
             "ip.events.register('pre_run_cell', pre); ip.events.register('post_run_cell', post)",
             "40 + 2", "1/0",
-            "ip.events.unregister('pre_run_cell', pre); ip.events.unregister('post_run_cell', post)",
+            "ip.events.unregister('pre_run_cell', pre)\n"
+            "ip.events.unregister('post_run_cell', post)",
             "def h(self, et, ev, tb, tb_offset=None):\n    print('custom', et.__name__)\n"
             "    return ['line1']\nip.set_custom_exc((ZeroDivisionError,), h)", "1/0",
             "ip.set_custom_exc((), None)", "1/0",
@@ -113,7 +117,8 @@ CHAPTERS = {
             "fmt.for_type(int, lambda i: '<b>%d</b>' % i)\n5", "fmt.pop(int);", "5",
             "plain = ip.display_formatter.formatters['text/plain']\n"
             "plain.for_type(int, lambda i, p, c: p.text('int %d' % i))\n7", "plain.pop(int);",
-            "class R(Exception):\n    def _render_traceback_(self): return ['custom']\nraise R('x')",
+            "class R(Exception):\n    def _render_traceback_(self): return ['custom']\n"
+            "raise R('x')",
             "ip.run_cell('print(1 + 1)').success", "ip.ev('1 + 1')", "ip.ex('ww = 5'); ww",
             "ip.run_line_magic('lm', 'xy')", "ip.user_ns is globals()",
             "ip.push({'pushed': 1}); pushed", "ip.run_cell('1/0').error_in_exec"],

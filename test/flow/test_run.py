@@ -491,7 +491,9 @@ def test_guest_bytes_are_left_alone_in_a_pipe(house):
 # ------------------------------------------------------------------------------------ the rest
 
 def test_sessions_survive_the_end_of_the_pool(house, work):
-    assert "stopped" in house.cli("pool", "stop").err and not house.pools()
+    before = house.pools()
+    assert before and "stopped" in house.cli("pool", "stop").err
+    assert all(fumehood_kit.wait_gone(pid) for pid in before)
     assert house.cli("run", "-s", work, "-c", "x").out == "5\n"
     assert house.cli("restart", work).status == 0, "a new pool is started for the new interpreter"
     pools = json_lines(house.cli("pool", "list", "--json"))

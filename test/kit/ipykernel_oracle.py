@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs cells in a real ipykernel and prints what came back, for tests that compare with it.
 
-Usage: ipykernel_oracle.py FOLDER < cells.json; started with the Python whose kernel is wanted. Prints a
-JSON list with [status, events] for each cell; an event is [kind, value...] as test_magics.py has it.
+Usage: ipykernel_oracle.py FOLDER < cells.json; started with the Python whose kernel is wanted.
+Prints a JSON list with [status, events] for each cell; an event is [kind, value...] as
+test_magics.py has it.
 """
 import json
 import sys
