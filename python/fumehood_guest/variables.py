@@ -4,8 +4,8 @@ The list is made for every keystroke of somebody who watches it, so it never doe
 long: sizes are those of the object itself (tables and arrays know theirs), the text is complete
 only for values of the language's own types and of a few well-known ones, cut before it is made.
 A class of the session's own is asked for its `__repr__`, but only for TEXT_S each and ALL_TEXTS_S
-together; a trace function ends what takes longer. What no trace function sees (a call into C) ends
-with the keeper's interrupt.
+together; a trace function ends what takes longer. What no trace function sees (a call into C, in
+Python 3.9 an empty loop) ends with the keeper's interrupt.
 """
 __builtins__ = dict(__builtins__)
 

@@ -224,6 +224,24 @@ static unsigned char key_down(EditLine *el, wint_t key)
 	return CC_REFRESH;
 }
 
+static unsigned char key_home(EditLine *el, wint_t key)
+{
+	const LineInfoW *line = el_wline(el);
+
+	(void)key;
+	el_cursor(el, (int)(row_start(line, line->cursor) - line->cursor));
+	return CC_REFRESH;
+}
+
+static unsigned char key_end(EditLine *el, wint_t key)
+{
+	const LineInfoW *line = el_wline(el);
+
+	(void)key;
+	el_cursor(el, (int)(row_end(line, line->cursor) - line->cursor));
+	return CC_REFRESH;
+}
+
 static bool ends_paste(const wchar_t *text, size_t len)
 {
 	const size_t mark = sizeof(PASTE_END) / sizeof(*PASTE_END) - 1;
@@ -360,6 +378,8 @@ static void bind_keys(EditLine *el)
 		{L"fh-backspace", L"delete backwards, indentation by steps", key_backspace},
 		{L"fh-up", L"the line above, or the entry before", key_up},
 		{L"fh-down", L"the line below, or the entry behind", key_down},
+		{L"fh-home", L"the beginning of the line", key_home},
+		{L"fh-end", L"the end of the line", key_end},
 		{L"fh-newline", L"a new line in the cell", key_newline},
 		{L"fh-paste", L"take a paste as it is", key_paste},
 	};
@@ -379,12 +399,14 @@ static void bind_keys(EditLine *el)
 		{L"\020", L"ed-prev-history"},
 		{L"\016", L"ed-next-history"},
 		{L"\022", L"em-inc-search-prev"},
-		{L"\033[H", L"ed-move-to-beg"},
-		{L"\033OH", L"ed-move-to-beg"},
-		{L"\033[1~", L"ed-move-to-beg"},
-		{L"\033[F", L"ed-move-to-end"},
-		{L"\033OF", L"ed-move-to-end"},
-		{L"\033[4~", L"ed-move-to-end"},
+		{L"\001", L"fh-home"},
+		{L"\005", L"fh-end"},
+		{L"\033[H", L"fh-home"},
+		{L"\033OH", L"fh-home"},
+		{L"\033[1~", L"fh-home"},
+		{L"\033[F", L"fh-end"},
+		{L"\033OF", L"fh-end"},
+		{L"\033[4~", L"fh-end"},
 		{L"\033[3~", L"ed-delete-next-char"},
 		{L"\033[1;5C", L"em-next-word"},
 		{L"\033[1;5D", L"ed-prev-word"},

@@ -27,7 +27,7 @@ struct guest_header {
 	uint8_t type;       /* enum guest_message or enum zygote_message */
 	uint8_t flags;      /* GUEST_FLAG_* */
 	uint16_t reserved;  /* 0 */
-	uint32_t cell;      /* the session's number of the cell (1, 2, 3 ...), 0: none; or of an ask */
+	uint32_t cell;      /* the session's number of the cell (1, 2, 3 ...) or ask; 0: none */
 };
 
 enum {
@@ -39,7 +39,7 @@ enum {
 	GUEST_FLAG_WAIT = 32,       /* clear: at the next output */
 };
 
-/* Numbers of asks have this bit, numbers of cells have not: both can stand in the interrupt word. */
+/* Numbers of asks have this bit, those of cells have not: both can stand in the interrupt word. */
 #define GUEST_ASK_BIT 0x80000000u
 
 enum guest_message {

@@ -1,14 +1,16 @@
 /*
  * Questions about the variables: `complete`, `inspect`, `variables`.
  *
- * They are put to the interpreter between cells, one at a time, and leave no event. While a cell runs or waits
- * they are refused `busy` at once: an editor asks again at the next key, and an answer that comes after a cell
- * of a minute is of no use. Questions that come while another is being answered wait for it (at most ASKS_MAX).
+ * They are put to the interpreter between cells, one at a time, and leave no event. While a cell
+ * runs or waits they are refused `busy` at once: an editor asks again at the next key, and an
+ * answer that comes after a cell of a minute is of no use. Questions that come while another is
+ * being answered wait for it (at most ASKS_MAX).
  *
- * Answering runs code of the session (__getattr__, __dir__, a property), which may hang. The ladder:
- * after ASK_MS the guest is interrupted and answers with what it has; after ASK_AGAIN_MS once more; after
- * ASK_GIVE_UP_MS the client is refused `timeout`. The interpreter may then still be busy, but its variables are
- * worth more than its time: it is only killed when a cell needs it. Until then other questions are refused.
+ * Answering runs code of the session (__getattr__, __dir__, a property), which may hang. The
+ * ladder: after ASK_MS the guest is interrupted and answers with what it has; after ASK_AGAIN_MS
+ * once more; after ASK_GIVE_UP_MS the client is refused `timeout`. The interpreter may then still
+ * be busy, but its variables are worth more than its time: it is only killed when a cell needs it.
+ * Until then other questions are refused.
  */
 #include <string.h>
 
@@ -99,6 +101,7 @@ static struct ask *ask_pop(struct session *session)
 	return ask;
 }
 
+/* Why no question can be taken now; 0 when one can. */
 static int check_can_ask(const struct session *session, struct err *err)
 {
 	size_t count = 0;
@@ -106,16 +109,19 @@ static int check_can_ask(const struct session *session, struct err *err)
 	if (session->state == SESSION_STOPPING || session->draining)
 		return err_set(err, ERR_GONE, "the session is stopping");
 	if (session->state == SESSION_BROKEN)
-		return err_set(err, ERR_ENGINE, "there is no interpreter; \"restart\" tries to start one");
+		return err_set(err, ERR_ENGINE,
+			       "there is no interpreter; \"restart\" tries to start one");
 	if (record_is_full(session->record))
-		return err_set(err, ERR_NO_SPACE, "the disk is full; free some space and try again");
+		return err_set(err, ERR_NO_SPACE,
+			       "the disk is full; free some space and try again");
 	if ((session->state != SESSION_IDLE && session->state != SESSION_ASKING) ||
 	    cells_queued(session->cells) > 0)
 		return err_set(err, ERR_BUSY, "a cell is running; ask again when it has finished");
 	for (const struct ask *ask = session->asks; ask; ask = ask->next) {
 		if (ask->rung == ASK_GIVEN_UP)
-			return err_set(err, ERR_BUSY, "code of the session does not end; a cell, or \"restart\", ends "
-				       "it and gives up its variables");
+			return err_set(err, ERR_BUSY,
+				       "code of the session does not end; a cell, or \"restart\", "
+				       "ends it and gives up its variables");
 		count++;
 	}
 	if (count >= ASKS_MAX)
@@ -153,8 +159,8 @@ void session_ask_next(struct session *session)
 	ask->number = ASK_BIT | (++session->ask_count & ~ASK_BIT);
 	uv_timer_start(session->ask_timer, ask_timer_fired, ASK_MS, 0);
 	/* As with a cell: a guest that cannot be told is dead or dying. */
-	if (session->engine->ops->ask(session->engine, ask->number, buf_bytes(&ask->body), ask->body.len,
-				      NULL) != 0)
+	if (session->engine->ops->ask(session->engine, ask->number, buf_bytes(&ask->body),
+				      ask->body.len, NULL) != 0)
 		session->engine->ops->kill(session->engine);
 }
 
@@ -173,8 +179,8 @@ void ask_timer_fired(uv_timer_t *timer)
 			       ask->rung == ASK_INTERRUPTED ? ASK_AGAIN_MS : ASK_GIVE_UP_MS, 0);
 		return;
 	}
-	err_set(&err, ERR_TIMEOUT, "code of the session does not end, and did not heed two interrupts; "
-		"\"restart\" gives up its variables");
+	err_set(&err, ERR_TIMEOUT, "code of the session does not end, and did not heed two "
+		"interrupts; \"restart\" gives up its variables");
 	ask_tell(ask, NULL, &err);
 	while (ask->next) {
 		struct ask *waiting = ask->next;
@@ -209,11 +215,10 @@ void session_answered(struct session *session, uint32_t number, const struct jso
 	uv_timer_stop(session->ask_timer);
 	ask_pop(session);
 	body = answer_body(ask->kind, answer);
-	if (body)
-		ask_tell(ask, body, NULL);
-	else
-		ask_tell(ask, NULL, (err_set(&err, ERR_CORRUPT, "the interpreter gave no readable answer; code of "
-					     "the session may have changed it"), &err));
+	if (!body)
+		err_set(&err, ERR_CORRUPT, "the interpreter gave no readable answer; code of the "
+			"session may have changed it");
+	ask_tell(ask, body, body ? NULL : &err);
 	ask_free(ask);
 	session_move(session, SESSION_ANSWERED);
 	session_next(session);

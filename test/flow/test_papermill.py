@@ -305,7 +305,6 @@ def test_paths_as_parameters(prepare):
     ("report_mode_test.ipynb", {"a": "0", "b": "1"}),
     ("broken1.ipynb", {}),
     ("broken2.ipynb", {}),
-    ("keyboard_interrupt.ipynb", {}),
     ("sysexit.ipynb", {}),
     ("sysexit0.ipynb", {}),
     ("sysexit1.ipynb", {}),
@@ -445,4 +444,4 @@ def test_timeout(both):
     given = notebook(code("import time\nprint('a', flush=True)\ntime.sleep(60)"), code("1"))
     theirs, ours = both(given, "--timeout", "1", execution_timeout=1)
     assert theirs.status and ours.status == CELL_FAILED and "ran out of time" in ours.err
-    assert ours.outputs()[0][0]["text"] == "a\n" and not ours.outputs()[1]
+    assert ours.outputs()[2][0]["text"] == "a\n" and not ours.outputs()[3]

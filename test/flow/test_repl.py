@@ -1,0 +1,405 @@
+"""fumehood repl on a terminal of its own, and from a pipe."""
+import base64
+import contextlib
+import json
+import os
+import signal
+import stat
+
+import pytest
+
+CELL_FAILED, USAGE = 1, 2
+UP, DOWN, TAB, CTRL_C, CTRL_D, CTRL_U = "\x1b[A", "\x1b[B", "\t", "\x03", "\x04", "\x15"
+PASTE, PASTED = "\x1b[200~", "\x1b[201~"
+
+
+class Repl:
+    """A repl whose next prompt is In [n]."""
+
+    def __init__(self, script, n):
+        self.script, self.n = script, n
+        self.prompt()
+
+    def prompt(self):
+        self.script.expect(r"In \[%d\]: " % self.n)
+
+    def enter(self, text, expect=None, count=1):
+        """Types a cell; waits for its output and the next prompt. Returns what was seen between."""
+        at = self.script.at
+        self.script.type(text + "\r")
+        if expect:
+            self.script.expect(expect)
+        self.n += count
+        self.prompt()
+        return self.script.seen[at:self.script.at]
+
+    def leave(self, text=CTRL_D):
+        self.script.type(text)
+        assert self.script.end() == 0, self.script.seen
+
+
+@contextlib.contextmanager
+def begin(house, *args, n=1, **environment):
+    environment = {"NO_COLOR": "1", "FUMEHOOD_IMAGES": "path", **environment}
+    with house.script("repl", *args, **environment) as script:
+        yield Repl(script, n)
+
+
+def test_greeting_results_and_the_end(house):
+    with begin(house) as repl:
+        repl.script.type("x = 6\r")
+        repl.n += 1
+        repl.prompt()
+        repl.enter("x * 7", r"Out\[2\]: 42\n")
+        repl.enter("'a\\n' * 2", r"Out\[3\]: 'a\\na\\n'\n")
+        repl.enter("import numpy; numpy.eye(2)", r"Out\[4\]: \narray\(\[\[1., 0.\],\n       \[0., 1.\]\]\)\n")
+        repl.enter("print('no end', end='')", "no end\n")
+        repl.enter("import sys; _ = sys.stderr.write('no end')", "no end\n")
+        repl.enter("1/0", "ZeroDivisionError: division by zero\n")
+        assert "Python 3." in repl.script.seen and "removed at the end" in repl.script.seen
+        repl.leave("exit()\r")
+    assert not house.sockets()
+
+
+def test_colours_only_where_they_are_wanted(house):
+    with house.script("repl", "-q", FUMEHOOD_IMAGES="path") as script:
+        script.expect("\x1b\\[32mIn \\[1\\]:\x1b\\[0m ")
+        script.type("1\r")
+        script.expect("\x1b\\[31mOut\\[1\\]: \x1b\\[0m1\n")
+        script.expect("\x1b\\[32mIn \\[2\\]:\x1b\\[0m ")
+        script.type(CTRL_D)
+        assert script.end() == 0
+        assert "Python 3." not in script.seen
+
+
+def test_blocks_indent_themselves(house):
+    with begin(house) as repl:
+        repl.script.type("def f(x):\r")
+        repl.script.expect(r"   \.\.\.:     $")
+        repl.script.type("if x:\r")
+        repl.script.expect(r"   \.\.\.:         $")
+        repl.script.type("return 1\r")
+        repl.script.expect(r"   \.\.\.:     $")
+        repl.script.type("\x7freturn 2\r")  # backspace takes the indentation back: this is outside of f
+        repl.n += 1
+        repl.script.expect("SyntaxError: 'return' outside function")
+        repl.prompt()
+        repl.script.type("def f(x):\rreturn [\r1]\r\r")
+        repl.script.expect("")
+        repl.n += 1
+        repl.prompt()
+        repl.enter("f(0)", r"Out\[3\]: \[1\]|Error")
+        repl.leave()
+
+
+def test_a_cell_without_waiting_is_not_indented(house):
+    """What comes faster than a prompt is a paste: it brings its own indentation."""
+    with begin(house) as repl:
+        repl.script.type("for i in range(2):\r    if i:\r        print('one')\r    else:\r        print('none')\r\r")
+        repl.script.expect("none\none\n")
+        repl.n += 1
+        repl.prompt()
+        repl.leave()
+
+
+def test_paste_in_brackets(house):
+    code = "def f():\r    return 'a'\r\r    return 'b'\r\rprint(f())"
+    with begin(house) as repl:
+        repl.script.type(PASTE + code + PASTED)
+        repl.script.expect(r"print\(f\(\)\)")
+        repl.enter("", r"(?<!print\(f\(\)\))a\n")
+        repl.enter("1", r"Out\[2\]: 1")
+        repl.leave()
+
+
+def test_history_is_kept_whole_and_private(house):
+    with begin(house) as repl:
+        repl.script.type("for i in range(2):\r    print('turn', i)\r\r")
+        repl.script.expect("turn 0\nturn 1\n")
+        repl.n += 1
+        repl.prompt()
+        repl.enter("y = 'é'")
+        repl.leave()
+    path = house.dir / "state" / "fumehood" / "repl_history"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    assert entries[-2:] == ["for i in range(2):\n    print('turn', i)", "y = 'é'"]
+    with begin(house) as repl:
+        repl.script.type(UP + UP)
+        repl.script.expect(r"print\('turn', i\)")
+        repl.enter("", "turn 0\nturn 1\n")
+        # Up within the entry, to its first line, and an edit there.
+        repl.script.type(UP)
+        repl.script.expect(r"print\('turn', i\)")
+        repl.script.type(UP + "\x05" + "\x7f\x7f\x7f\x7f" + "(1):")
+        repl.enter("", "turn 0\n")
+        repl.leave()
+
+
+def test_completion(house):
+    with begin(house) as repl:
+        repl.enter("import os; unique_name = 1")
+        repl.script.type("os.getcw" + TAB)
+        repl.script.expect("getcwd")
+        repl.enter("()", r"Out\[2\]: '/workspace'")
+        repl.script.type("uniq" + TAB)
+        repl.script.expect("unique_name")
+        repl.enter(" + 1", r"Out\[3\]: 2")
+        repl.script.type("os.path.spl" + TAB)
+        repl.script.expect("os.path.split")
+        repl.script.type(TAB)
+        repl.script.expect(r"split +splitdrive +splitext")
+        repl.prompt()
+        repl.script.type(CTRL_U)
+        # In a cell of several lines, and after characters of more than one byte.
+        repl.script.type("é = [\r")
+        repl.script.expect(r"\.\.\.:     $")
+        repl.script.type("'ü', uniq" + TAB)
+        repl.script.expect("unique_name")
+        repl.script.type("]; é\r")
+        repl.script.expect(r"Out\[4\]: \['ü', 1\]")
+        repl.n += 1
+        repl.prompt()
+        repl.leave()
+
+
+def test_interrupts(house):
+    with begin(house) as repl:
+        repl.enter("x = 1")
+        repl.script.type("print('begun'); import time; time.sleep(1000)\r")
+        repl.script.expect("begun\n")
+        repl.script.type(CTRL_C)
+        repl.script.expect("KeyboardInterrupt\n")
+        repl.n += 1
+        repl.prompt()
+        repl.script.type("half a line")
+        repl.script.expect("half a line")
+        repl.script.type(CTRL_C)
+        repl.prompt()
+        repl.script.type("if x:\r")
+        repl.script.expect(r"\.\.\.:     $")
+        repl.script.type(CTRL_C)
+        repl.prompt()
+        repl.enter("x", r"Out\[3\]: 1")
+        # A cell that does not react: the second Ctrl-C gives a new interpreter.
+        repl.script.type("import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [2]); print('deaf')\r")
+        repl.script.expect("deaf\n")
+        repl.n += 1
+        repl.prompt()
+        repl.script.type("print('looping')\rwhile True: pass\r\r")
+        repl.script.expect("looping\n")
+        repl.n += 1
+        repl.prompt()
+        repl.script.expect(r"   \.\.\.: ")
+        repl.script.expect(r"\n")
+        repl.script.type(CTRL_C)
+        repl.script.expect("Ctrl-C again within 2 s restarts the interpreter")
+        repl.script.type(CTRL_C)
+        repl.script.expect("the interpreter died")
+        repl.n = 1
+        repl.prompt()
+        repl.enter("x", "NameError")
+        repl.leave()
+
+
+def test_prompts_of_the_code(house):
+    with begin(house) as repl:
+        repl.script.type("name = input('who? ')\r")
+        repl.script.expect(r"who\? $")
+        repl.script.type("Bob\r")
+        repl.n += 1
+        repl.prompt()
+        repl.enter("name", r"Out\[2\]: 'Bob'")
+        repl.script.type("import getpass; secret = getpass.getpass('secret: ')\r")
+        repl.script.expect(r"secret: $")
+        assert not repl.script.echoes()
+        repl.script.type("tiger\r")
+        repl.n += 1
+        repl.prompt()
+        assert "tiger" not in repl.script.seen
+        repl.enter("secret[::-1]", r"Out\[4\]: 'regit'")
+        repl.script.type("input()\r" + CTRL_D)
+        repl.script.expect("EOFError")
+        repl.n += 1
+        repl.prompt()
+        repl.leave()
+
+
+def test_help_of_the_guest(house):
+    with begin(house) as repl:
+        repl.enter("def helpful(a):\r    '''Does it.'''\r    return a\r")
+        repl.enter("helpful?", r"helpful\(a\)(.|\n)*Does it\.")
+        repl.leave()
+
+
+def test_late_output_is_shown_above_the_line(house):
+    with begin(house) as repl:
+        repl.enter("import threading; go = threading.Event()")
+        repl.enter("threading.Thread(target=lambda: (go.wait(), print('from the thread'))).start()")
+        repl.script.type("typed so far")
+        repl.script.expect("typed so far")
+        other = house.sockets()[0][:8]
+        assert house.cli("run", "-s", other, "-c", "go.set()").status == 0
+        repl.script.expect("from the thread\n")
+        repl.script.expect("In \\[3\\]: typed so far|In \\[4\\]: typed so far")
+        repl.script.type(CTRL_U)
+        repl.leave()
+
+
+def test_output_is_harmless(house):
+    with begin(house) as repl:
+        seen = repl.enter("print('\\x1b]0;title\\x07\\x1b[31mred\\x1b[0m\\x1b[2J')", "red")
+        assert "\x1b]0;" not in seen and "\x1b[2J" not in seen and "\x1b[31mred" in seen
+        # Names that TAB would offer, too.
+        repl.enter("class Odd:\r    def __dir__(self): return ['a\\x1b[2J', 'a\\nb', 'alpha', 'alpine']\r")
+        repl.enter("odd = Odd()")
+        at = len(repl.script.seen)
+        repl.script.type("odd.a" + TAB + TAB)
+        repl.script.expect("alpha +alpine")
+        assert "\x1b[2J" not in repl.script.seen[at:]
+        repl.script.expect("odd.al")
+        repl.script.type(CTRL_U)
+        repl.leave()
+
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def image_code():
+    return ("class Pixel:\r    def _repr_png_(self):\r        import base64\r"
+            "        return base64.b64decode('%s')\r" % PIXEL)
+
+
+@pytest.mark.parametrize("how, sequence", [
+    ("kitty", "\x1b_Ga=T,f=100,q=2,m=0;" + PIXEL + "\x1b\\"),
+    ("iterm", "\x1b]1337;File=inline=1;size=%d:%s\x07" % (len(base64.b64decode(PIXEL)), PIXEL)),
+    ("path", None)])
+def test_images(house, how, sequence):
+    with begin(house, FUMEHOOD_IMAGES=how) as repl:
+        repl.enter(PASTE + image_code() + PASTED)
+        seen = repl.enter("Pixel()", r"\[image/png: \S+/images/\S+-1\.png\]")
+        path = seen.split("[image/png: ")[1].split("]")[0]
+        assert os.path.getsize(path) == len(base64.b64decode(PIXEL))
+        assert (PIXEL in seen) == (sequence is not None)
+        assert sequence is None or sequence in seen
+        repl.leave()
+
+
+def test_the_terminal_is_asked(house):
+    """One that answers the question about kitty's protocol; what was typed meanwhile is not lost."""
+    with house.script("repl", "-q", NO_COLOR="1", FUMEHOOD_IMAGES="") as script:
+        script.expect("\x1b_Gi=31.*\x1b\\[c")
+        script.type("4\x1b_Gi=31;OK\x1b\\0\x1b[?62;c")
+        script.expect(r"In \[1\]: 40")
+        script.type(" + 2\r")
+        script.expect(r"Out\[1\]: 42")
+        script.expect(r"In \[2\]: ")
+        script.type(PASTE + image_code() + PASTED + "\rPixel()\r")
+        script.expect("\x1b_Ga=T,f=100")
+        script.expect(r"In \[4\]: ")
+        script.type(CTRL_D)
+        assert script.end() == 0
+
+
+def test_wrong_use(house):
+    with house.script("repl", FUMEHOOD_IMAGES="sixel") as script:
+        assert script.end() not in (0, CELL_FAILED)
+        assert "FUMEHOOD_IMAGES" in script.seen
+    result = house.cli("repl", "file.py")
+    assert result.status == USAGE and "repl" in result.err
+
+
+def test_a_living_session(house):
+    assert house.cli("run", "-s", "lab", "-c", "x = 40").status == 0
+    with begin(house, "-s", "lab", n=2) as repl:
+        repl.enter("x + 2", r"Out\[2\]: 42")
+        # Cells of others count, their output is not shown.
+        assert house.cli("run", "-s", "lab", "-c", "print('of another'); x = 1").status == 0
+        repl.script.type("x\r")
+        repl.script.expect(r"Out\[4\]: 1")
+        repl.n = 5
+        repl.prompt()
+        assert "of another" not in repl.script.seen
+        repl.leave()
+    assert house.cli("run", "-s", "lab", "-c", "print(x)").out == "1\n"
+    # The next one counts on from what the journal says.
+    with begin(house, "-s", "lab", n=6) as repl:
+        repl.leave()
+
+
+def test_the_session_stops_meanwhile(house):
+    with begin(house, "-s", "short") as repl:
+        repl.enter("1")
+        assert house.cli("stop", "short").status == 0
+        assert repl.script.end() not in (0, CELL_FAILED)
+        assert "stopped" in repl.script.seen
+
+
+def test_the_interpreter_dies_between_cells(house):
+    with begin(house) as repl:
+        repl.enter("import threading, os; go = threading.Event()")
+        repl.script.type("threading.Thread(target=lambda: (go.wait(), os._exit(3))).start(); go.set()\r")
+        repl.script.expect("the interpreter died")
+        repl.n = 1
+        repl.prompt()
+        repl.leave()
+
+
+def test_a_signal_ends_it(house):
+    with begin(house) as repl:
+        repl.enter("1")
+        repl.script.process.send_signal(signal.SIGTERM)
+        assert repl.script.end() == -signal.SIGTERM
+    assert not house.sockets()
+
+
+def test_the_terminal_goes(house):
+    with begin(house) as repl:
+        repl.enter("1")
+        repl.script.process.send_signal(signal.SIGHUP)
+        assert repl.script.end() == -signal.SIGHUP
+
+
+# ---------------------------------------------------------------------------- not on a terminal
+
+def test_from_a_pipe(house):
+    code = ("x = 1\nx + 1\nfor i in range(2):\n    print('turn', i)\n\nif x:\n    print('no empty line')\nx\n"
+            "'''a\n\nb'''\ninput('? ')\nan answer\n1/0\nprint('goes on')\ndef f():\n    return 3")
+    result = house.cli("repl", stdin=code)
+    assert result.status == 0, result
+    assert result.out == ("2\nturn 0\nturn 1\nno empty line\n1\n'a\\n\\nb'\n? 'an answer'\ngoes on\n"), result
+    assert "ZeroDivisionError" in result.err
+
+
+def test_exit_in_a_pipe(house):
+    result = house.cli("repl", stdin="import sys\nsys.exit(3)\nprint('not seen')\n")
+    assert (result.status, result.out) == (CELL_FAILED, "")
+    result = house.cli("repl", stdin="import sys\nsys.exit()\nprint('not seen')\n")
+    assert (result.status, result.out) == (0, "")
+    result = house.cli("repl", stdin="exit\nprint('not seen')\n")
+    assert (result.status, result.out) == (0, "")
+
+
+def test_bytes_that_are_no_text(house):
+    result = house.cli("repl", stdin=b"x = '\xff'\nlen(x)\n")
+    assert (result.status, result.out) == (0, "1\n")
+
+
+def test_plain_on_a_dumb_terminal(house):
+    with house.script("repl", TERM="dumb") as script:
+        script.expect(r"In \[1\]: ")
+        script.type("if 1:\n")
+        script.expect(r"   \.\.\.: ")
+        script.type("    print('plain')\n")
+        script.expect(r"   \.\.\.: ")
+        script.type("\n")
+        script.expect("\nplain\n")
+        script.expect(r"In \[2\]: ")
+        script.type(CTRL_C)
+        script.expect(r"\^C")
+        script.expect(r"In \[2\]: ")
+        script.type("6 * 7\n")
+        script.expect(r"Out\[2\]: 42\n")
+        script.expect(r"In \[3\]: ")
+        script.type(CTRL_D)
+        assert script.end() == 0
