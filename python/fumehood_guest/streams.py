@@ -19,10 +19,42 @@ from fumehood_guest.wire import state
 
 _text_write = io.TextIOWrapper.write
 _set_fast = _guest.set_fast
+_buffer_of = io.TextIOWrapper.buffer.__get__
+
+
+def _no_fast():
+    _set_fast(None, None, -1)
 
 
 class Output(_guest.Text):
-    """sys.stdout or sys.stderr."""
+    """sys.stdout or sys.stderr.
+
+    Its writes may go straight to the descriptor (stream.c) as long as it is `plain`: whoever takes its
+    buffer, changes its encoding or ends it gets the file object that he expects, and the long way.
+    """
+
+    plain = True
+
+    def _touched(self):
+        self.plain = False
+        _no_fast()
+
+    @property
+    def buffer(self):
+        self._touched()
+        return _buffer_of(self)
+
+    def reconfigure(self, **options):
+        self._touched()
+        return super().reconfigure(**options)
+
+    def detach(self):
+        self._touched()
+        return super().detach()
+
+    def close(self):
+        self._touched()
+        return super().close()
 
     def __reduce_ex__(self, protocol):
         # cloudpickle and friends: in another process it is that process's stream.
@@ -47,6 +79,7 @@ class Streams:
         stream = Output(io.BufferedWriter(raw, 65536), "utf-8", wire.ERRORS, "\n",
                         line_buffering=True)
         stream.mode = "w"
+        stream.descriptor = raw, fd
         stream.is_stderr = fd == 2
         return stream
 
@@ -66,15 +99,16 @@ class Streams:
             if stream is self.stdout or stream is self.stderr:
                 quiet_flush(self.other(stream))
             self.last = stream
-        if not self.strangers:
-            _set_fast(stream)
+        if stream.plain and not self.strangers:
+            _set_fast(stream, *stream.descriptor)
+            return stream.write(text)
         return _text_write(stream, text)
 
     def watch(self, strangers):
         """Says whether threads or tasks of earlier cells may write from now on."""
         if strangers != self.strangers:
             self.strangers = strangers
-            _set_fast(None)
+            _no_fast()
 
     def flush(self):
         """Flushes both; the stream written last is the only one that can hold text, but the session
@@ -85,7 +119,7 @@ class Streams:
     def renew(self):
         """A new cell is a new start: a closed or deleted stream is replaced."""
         if self.stdout.closed or self.stderr.closed:
-            _set_fast(None)
+            _no_fast()
             self.last = None
             old = self.stdout, self.stderr
             self.open()

@@ -27,7 +27,7 @@
 #include "cli/signals.h"
 #include "journal/cursor.h"
 
-enum { COMPLETE_TIMEOUT_MS = 6000, CALL_TIMEOUT_MS = 60000, PROMPT_SIZE = 40, SHORT_ID = 8 };
+enum { COMPLETE_TIMEOUT_MS = 6000, CALL_TIMEOUT_MS = 60000, SHORT_ID = 8 };
 
 static const char GREEN[] = "\033[32m";
 static const char ERASE[] = "\r\033[J"; /* the line that is being typed */
@@ -43,7 +43,9 @@ struct repl {
 	struct repl_editor *editor;
 	enum graphics graphics;
 	struct buf typed; /* while the terminal was asked what it can do */
-	struct buf code;
+	struct buf code;  /* the lines of the cell so far */
+	char prompt[REPL_PROMPT_BYTES_MAX];
+	int64_t prompt_count; /* the execution count that it was made from */
 	bool interrupted; /* Ctrl-C at the prompt */
 	int signal;       /* that ends it; 0: none */
 	bool failed;      /* a program on stdin has ended itself with a failure */
@@ -77,6 +79,40 @@ static int settle(struct repl *repl, struct err *err)
 	return show_end(show, err);
 }
 
+/* "In [3]: ", or "   ...: " for the further lines of a cell. */
+static void set_prompt(struct repl *repl)
+{
+	char *prompt = repl->prompt;
+	int width = snprintf(prompt, sizeof(repl->prompt), "In [%lld]: ",
+			     (long long)repl->live.execution_count + 1);
+
+	if (repl->code.len)
+		snprintf(prompt, sizeof(repl->prompt), "%*s", width, "...: ");
+	repl->prompt_count = repl->live.execution_count;
+	if (repl->editing)
+		repl_editor_prompt(repl->editor, prompt,
+				   repl->live.show.coloured ? GREEN : NULL);
+}
+
+/* Events that came while the line is typed. 1: something was written over it. */
+static int hear(struct repl *repl)
+{
+	bool shown;
+
+	if (live_idle(&repl->live, repl->editing ? ERASE : "", &shown, &repl->fault) != 0)
+		return -1;
+	if (shown && settle(repl, &repl->fault) != 0)
+		return -1;
+	/* Someone else has run a cell, or the interpreter is a new one. */
+	if (repl->editing && repl->live.execution_count != repl->prompt_count) {
+		set_prompt(repl);
+		if (!shown)
+			(void)file_write_all(STDOUT_FILENO, ERASE, sizeof(ERASE) - 1, NULL);
+		return 1;
+	}
+	return shown;
+}
+
 /* Waits for stdin, with an eye on the session and on signals. */
 static enum repl_wait wait_key(void *data)
 {
@@ -86,15 +122,12 @@ static enum repl_wait wait_key(void *data)
 		{.fd = fh_fd(repl->live.session), .events = POLLIN},
 		{.fd = repl->signal_fd, .events = POLLIN},
 	};
-	bool shown;
 
 	for (;;) {
-		if (live_idle(&repl->live, repl->editing ? ERASE : "", &shown, &repl->fault) != 0)
-			return REPL_WAIT_LEAVE;
-		if (shown && settle(repl, &repl->fault) != 0)
-			return REPL_WAIT_LEAVE;
-		if (shown)
-			return REPL_WAIT_REDRAW;
+		int heard = hear(repl);
+
+		if (heard)
+			return heard < 0 ? REPL_WAIT_LEAVE : REPL_WAIT_REDRAW;
 		if (poll(fds, 3, -1) < 0) {
 			if (errno == EINTR)
 				continue;
@@ -129,13 +162,13 @@ static struct json *complete(void *data, const char *code, size_t len, size_t cu
 /* --- reading a cell ---------------------------------------------------------------------------- */
 
 /* Without the editor; the prompt goes to stderr, as python's does. */
-static enum repl_line read_plain(struct repl *repl, const char *prompt)
+static enum repl_line read_plain(struct repl *repl)
 {
 	struct input *input = &repl->live.input;
 	enum input_step step;
 
 	if (input->tty)
-		(void)file_write_all(STDERR_FILENO, prompt, strlen(prompt), NULL);
+		(void)file_write_all(STDERR_FILENO, repl->prompt, strlen(repl->prompt), NULL);
 	input_ask(input, false);
 	while ((step = input_next(input)) == INPUT_NONE) {
 		enum repl_wait wait = wait_key(repl);
@@ -157,17 +190,8 @@ static enum repl_line read_plain(struct repl *repl, const char *prompt)
 
 static enum repl_line read_line(struct repl *repl, size_t indent)
 {
-	char first[PROMPT_SIZE], prompt[PROMPT_SIZE];
-	int width = snprintf(first, sizeof(first), "In [%lld]: ",
-			     (long long)repl->live.execution_count + 1);
-
-	if (repl->code.len == 0)
-		memcpy(prompt, first, sizeof(prompt));
-	else
-		snprintf(prompt, sizeof(prompt), "%*s", width, "...: ");
-	if (!repl->editing)
-		return read_plain(repl, prompt);
-	return repl_editor_read(repl->editor, prompt, repl->live.show.coloured ? GREEN : NULL, indent, &repl->code);
+	set_prompt(repl);
+	return repl->editing ? repl_editor_read(repl->editor, indent, &repl->code) : read_plain(repl);
 }
 
 /* A new line for what comes next, where the user's Enter has not made one. */

@@ -23,7 +23,7 @@
 #include "cli/repl_history.h"
 #include "cli/repl_matches.h"
 
-enum { PROMPT_CHARS = 80, PASTE_CHARS_MAX = 4 << 20, STEP = 4, ROWS = 24, COLUMNS = 80 };
+enum { PROMPT_CHARS = 2 * REPL_PROMPT_BYTES_MAX, PASTE_CHARS_MAX = 4 << 20, STEP = 4, ROWS = 24, COLUMNS = 80 };
 
 /* Literal parts of the prompt stand between these. */
 #define LITERAL L'\1'
@@ -475,7 +475,7 @@ void repl_editor_remember(struct repl_editor *editor, const char *text)
 }
 
 /* libedit forgets literal parts that nothing follows: the blank at the end comes behind the reset. */
-static void set_prompt(struct repl_editor *editor, const char *prompt, const char *style)
+void repl_editor_prompt(struct repl_editor *editor, const char *prompt, const char *style)
 {
 	size_t len = strlen(prompt);
 
@@ -494,13 +494,11 @@ static bool has_keys(const struct repl_editor *editor)
 	return editor->typed.len || editor->keys.len || poll(&fd, 1, 0) > 0;
 }
 
-enum repl_line repl_editor_read(struct repl_editor *editor, const char *prompt, const char *style,
-				size_t indent, struct buf *code)
+enum repl_line repl_editor_read(struct repl_editor *editor, size_t indent, struct buf *code)
 {
 	const wchar_t *line;
 	int count = 0;
 
-	set_prompt(editor, prompt, style);
 	editor->code = code;
 	editor->left = false;
 	/* libedit would do it only behind the prompt: what is typed at once would be shown twice. */

@@ -45,15 +45,19 @@ struct repl_editor *repl_editor_new(const struct repl_owner *owner, const char *
 /* Also gives the terminal its old settings. NULL is fine. */
 void repl_editor_free(struct repl_editor *editor);
 
+/* The prompt from now on, at most REPL_PROMPT_BYTES_MAX long. `style` is the SGR sequence for it (NULL: none). A line
+ * that is being typed has it after the next REPL_WAIT_REDRAW. */
+enum { REPL_PROMPT_BYTES_MAX = 40 };
+void repl_editor_prompt(struct repl_editor *editor, const char *prompt, const char *style);
+
 /* Adds an entry of the history, which may have several lines. */
 void repl_editor_remember(struct repl_editor *editor, const char *text);
 
 /*
  * Reads a line and appends it, with its LF, to `code`: the lines of the cell that came before, which TAB looks
- * at too. A recalled or pasted text may have more than one. `style` is the SGR sequence for the prompt (NULL:
- * none). `indent` blanks are put before the cursor, unless something has been typed or pasted ahead.
+ * at too. A recalled or pasted text may have more than one. `indent` blanks are put before the cursor, unless
+ * something has been typed or pasted ahead.
  */
-enum repl_line repl_editor_read(struct repl_editor *editor, const char *prompt, const char *style,
-				size_t indent, struct buf *code);
+enum repl_line repl_editor_read(struct repl_editor *editor, size_t indent, struct buf *code);
 
 #endif

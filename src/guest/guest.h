@@ -76,7 +76,7 @@ void order_settle(void);
 /* Adds the types Raw and Text to the module. -1 with an exception set. */
 int stream_add_types(PyObject *module);
 /* set_fast(stream or None): that stream's writes pass straight through. */
-PyObject *stream_set_fast(PyObject *module, PyObject *stream);
+PyObject *stream_set_fast(PyObject *module, PyObject *arguments);
 /* set_hook(callable): called as hook(stream, text) for writes to any other. */
 PyObject *stream_set_hook(PyObject *module, PyObject *hook);
 

@@ -279,15 +279,16 @@ static void check_metadata(const struct json *metadata, struct document_repairs 
 	const struct json *title = json_get(metadata, "title");
 	const struct json *authors = json_get(metadata, "authors");
 
-	if (kernel != NULL && (json_get_string(kernel, "name") == NULL ||
-			       json_get_string(kernel, "display_name") == NULL))
+	if (document_has(metadata, "kernelspec") &&
+	    (json_get_string(kernel, "name") == NULL ||
+	     json_get_string(kernel, "display_name") == NULL))
 		document_repair(repairs, "the notebook: kernelspec has no name and display_name: "
 					 "made Python 3");
-	if (language != NULL && json_get_string(language, "name") == NULL)
+	if (document_has(metadata, "language_info") && json_get_string(language, "name") == NULL)
 		document_repair(repairs, "the notebook: language_info has no name: made Python");
-	if (title != NULL && json_type_of(title) != JSON_STRING)
+	if (document_has(metadata, "title") && json_type_of(title) != JSON_STRING)
 		document_repair(repairs, "the notebook: title is no text: dropped");
-	if (authors != NULL && json_type_of(authors) != JSON_ARRAY)
+	if (document_has(metadata, "authors") && json_type_of(authors) != JSON_ARRAY)
 		document_repair(repairs, "the notebook: authors is no list: dropped");
 }
 

@@ -29,6 +29,17 @@ struct json *document_join(const struct json *value)
 	return json_new_string(buf_bytes(&joined), joined.len);
 }
 
+static int is_key(const char *key, size_t key_len, struct json *value, void *wanted)
+{
+	(void)value;
+	return strlen(key) == key_len && strcmp(key, wanted) == 0;
+}
+
+bool document_has(const struct json *object, const char *key)
+{
+	return json_each(object, is_key, (void *)(uintptr_t)key) != 0;
+}
+
 /* Heading cells were version 3's; some programs went on writing them. */
 static enum document_cell_type read_heading(const struct json *json, struct document_cell *cell)
 {
@@ -79,7 +90,7 @@ static int read_source(const struct json *json, size_t number, struct document_r
 	size_t len = 0;
 	const char *text = json_string(joined, &len);
 
-	if (source == NULL)
+	if (source == NULL && !document_has(json, "source"))
 		document_repair(repairs, "cell %zu: source is missing: made empty", number);
 	else if (text == NULL)
 		return err_set(err, ERR_INVALID, "cell %zu: source is no string or list of strings",
@@ -102,7 +113,7 @@ static void read_id(const struct json *json, size_t number, bool strict_ids,
 	}
 	if (text != NULL)
 		document_repair(repairs, "cell %zu: \"%.70s\" is no id: made one", number, text);
-	else if (id != NULL)
+	else if (document_has(json, "id"))
 		document_repair(repairs, "cell %zu: its id is no string: made one", number);
 	else if (strict_ids)
 		document_repair(repairs, "cell %zu: id is missing: made one", number);
@@ -146,7 +157,7 @@ static void read_attachments(const struct json *json, size_t number,
 {
 	struct json *attachments = json_get(json, "attachments");
 
-	if (attachments == NULL)
+	if (attachments == NULL && !document_has(json, "attachments"))
 		return;
 	if (cell->type == DOCUMENT_CODE)
 		document_repair(repairs, "cell %zu: code has no attachments: dropped", number);
@@ -172,7 +183,6 @@ static void read_count(const struct json *json, size_t number, struct document_r
 struct key_check {
 	size_t number;
 	bool is_code;
-	bool outputs, count; /* these were met, be it as null */
 	struct document_repairs *repairs;
 };
 
@@ -188,14 +198,8 @@ static int check_key(const char *key, size_t key_len, struct json *value, void *
 	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
 		if (strcmp(key, common[i]) == 0)
 			return 0;
-	if (check->is_code && strcmp(key, "outputs") == 0) {
-		check->outputs = true;
+	if (check->is_code && (strcmp(key, "outputs") == 0 || strcmp(key, "execution_count") == 0))
 		return 0;
-	}
-	if (check->is_code && strcmp(key, "execution_count") == 0) {
-		check->count = true;
-		return 0;
-	}
 	document_repair(check->repairs, "cell %zu: there is no key \"%.60s\": dropped",
 			check->number, key);
 	return 0;
@@ -220,12 +224,13 @@ int document_read_cell(const struct json *json, size_t number, bool strict_ids,
 	json_each(json, check_key, &check);
 	if (!check.is_code)
 		return 0;
-	if (!check.outputs)
+	if (!document_has(json, "outputs"))
 		document_repair(repairs, "cell %zu: outputs is missing: made []", number);
-	if (!check.count)
+	if (!document_has(json, "execution_count"))
 		document_repair(repairs, "cell %zu: execution_count is missing: made null", number);
 	read_count(json, number, repairs, cell);
 	snprintf(what, sizeof(what), "cell %zu", number);
-	cell->outputs = document_read_outputs(json_get(json, "outputs"), what, repairs);
+	if (document_has(json, "outputs"))
+		cell->outputs = document_read_outputs(json_get(json, "outputs"), what, repairs);
 	return 0;
 }

@@ -88,7 +88,9 @@ static struct json *read_display(struct reader *reader, const struct json *outpu
 		 read_object(reader, output, "metadata", "metadata is no object: made {}"));
 	if (!is_result)
 		return made;
-	if (count != NULL && json_int(count, -1) < 0)
+	if (!document_has(output, "execution_count"))
+		repair(reader, "execution_count is missing: made null");
+	else if (count != NULL && json_int(count, -1) < 0)
 		repair(reader, "execution_count is no count: made null");
 	json_set(made, "execution_count",
 		 json_int(count, -1) >= 0 ? json_new_int(json_int(count, -1)) : NULL);
@@ -190,10 +192,10 @@ struct json *document_read_outputs(const struct json *given, const char *what,
 	struct reader reader = {.what = what, .repairs = repairs};
 	struct json *made = NULL;
 
-	if (given != NULL && json_type_of(given) != JSON_ARRAY)
+	if (json_type_of(given) != JSON_ARRAY) {
 		document_repair(repairs, "%s: outputs is no list: made []", what);
-	if (json_type_of(given) != JSON_ARRAY)
 		return NULL;
+	}
 	for (size_t i = 0; i < json_length(given); i++) {
 		struct json *output;
 

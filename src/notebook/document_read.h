@@ -28,6 +28,9 @@ struct json *document_read_outputs(const struct json *given, const char *what,
  * document_read_cell() to repair. The caller owns the result. */
 struct json *document_upgrade_cell(const struct json *cell);
 
+/* Whether the object has this member, be it null. */
+bool document_has(const struct json *object, const char *key);
+
 /* Text of a string or of a list of strings, joined: a new JSON string; NULL when it is neither. */
 struct json *document_join(const struct json *value);
 

@@ -149,6 +149,7 @@ static void test_refused(void **state)
 	check_refused(HEAD "1]}", "cell 1");
 	check_refused(HEAD "{\"cell_type\":\"raw\",\"source\":\"\"},{\"source\":\"\"}]}", "cell 2");
 	check_refused(HEAD "{\"cell_type\":\"code\",\"source\":5}]}", "cell 1: source");
+	check_refused(HEAD "{\"cell_type\":\"code\",\"source\":null}]}", "cell 1: source");
 	check_refused(HEAD "{\"cell_type\":\"code\",\"source\":[\"a\",1]}]}", "cell 1: source");
 }
 

@@ -181,6 +181,38 @@ def test_buffer_and_descriptor(guest):
     assert cell.result.replace("\n", "") == "(1, False, 'utf-8', '<stdout>', True)"
 
 
+def test_short_and_long_text_keep_their_order(guest):
+    """Short text takes a way of its own (stream.c); what cannot take it must not be overtaken."""
+    cell = guest.run("import sys\n"
+                     "print('a', end='')\n"
+                     "print('b' * 9000)\n"
+                     "print('c\\ud800')\n"
+                     "print('d', end='')\n"
+                     "sys.stdout.flush()\n"
+                     "print('e' * 2_000_000, end='')\n"
+                     "print('f')\n"
+                     "n = sys.stdout.buffer.write(b'g\\n')\n"
+                     "print('h')\n"
+                     "sys.stdout.reconfigure(errors='backslashreplace')\n"
+                     "print('\\ud801')")
+    assert cell.stdout == ("a" + "b" * 9000 + "\nc\ufffd\nd" + "e" * 2_000_000
+                           + "f\ng\nh\n\\ud801\n")
+
+
+def test_threads_print_each_line_once(guest):
+    cell = guest.run("import threading\n"
+                     "def work(k):\n"
+                     "    for i in range(300):\n"
+                     "        print('%02d-%03d' % (k, i))\n"
+                     "ts = [threading.Thread(target=work, args=(k,)) for k in range(20)]\n"
+                     "for t in ts: t.start()\n"
+                     "for t in ts: t.join()")
+    expected = ["%02d-%03d" % (k, i) for k in range(20) for i in range(300)]
+    # A newline is a write of its own, so lines of threads can run into each other; nothing is lost.
+    assert sorted(cell.stdout.replace("\n", "")) == sorted("".join(expected))
+    assert cell.stdout.count("\n") == 6000
+
+
 def test_surrogates_and_odd_characters(guest):
     assert guest.run("print('a\\ud800\\udc00b')").stdout == "a\ufffd\ufffdb\n"
     assert guest.run("print('a\\x00\\x1b\\r\\f\\u2028b')").stdout == "a\0\x1b\r\f\u2028b\n"

@@ -139,24 +139,16 @@ def test_history_is_kept_whole_and_private(house):
 def test_completion(house):
     with begin(house) as repl:
         repl.enter("import os; unique_name = 1")
-        repl.script.type("os.getcw" + TAB)
-        repl.script.expect("getcwd")
-        repl.enter("()", r"Out\[2\]: '/workspace'")
-        repl.script.type("uniq" + TAB)
-        repl.script.expect("unique_name")
-        repl.enter(" + 1", r"Out\[3\]: 2")
-        repl.script.type("os.path.spl" + TAB)
-        repl.script.expect("os.path.split")
-        repl.script.type(TAB)
+        repl.enter("os.getcw" + TAB + "()", r"Out\[2\]: '/workspace'")
+        repl.enter("uniq" + TAB + " + 1", r"Out\[3\]: 2")
+        repl.script.type("os.path.spl" + TAB + TAB)
         repl.script.expect(r"split +splitdrive +splitext")
         repl.prompt()
         repl.script.type(CTRL_U)
         # In a cell of several lines, and after characters of more than one byte.
         repl.script.type("é = [\r")
         repl.script.expect(r"\.\.\.:     $")
-        repl.script.type("'ü', uniq" + TAB)
-        repl.script.expect("unique_name")
-        repl.script.type("]; é\r")
+        repl.script.type("'ü', uniq" + TAB + "]; é\r")
         repl.script.expect(r"Out\[4\]: \['ü', 1\]")
         repl.n += 1
         repl.prompt()
@@ -182,18 +174,11 @@ def test_interrupts(house):
         repl.prompt()
         repl.enter("x", r"Out\[3\]: 1")
         # A cell that does not react: the second Ctrl-C gives a new interpreter.
-        repl.script.type("import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [2]); print('deaf')\r")
-        repl.script.expect("deaf\n")
-        repl.n += 1
-        repl.prompt()
-        repl.script.type("print('looping')\rwhile True: pass\r\r")
-        repl.script.expect("looping\n")
-        repl.n += 1
-        repl.prompt()
-        repl.script.expect(r"   \.\.\.: ")
-        repl.script.expect(r"\n")
+        repl.script.type("while True:\r    try:\r        while True: print('loop' 'ing')\r"
+                         "    except BaseException: print('cau' 'ght')\r\r")
+        repl.script.expect("looping")
         repl.script.type(CTRL_C)
-        repl.script.expect("Ctrl-C again within 2 s restarts the interpreter")
+        repl.script.expect("caught\n")
         repl.script.type(CTRL_C)
         repl.script.expect("the interpreter died")
         repl.n = 1
@@ -218,7 +203,9 @@ def test_prompts_of_the_code(house):
         repl.prompt()
         assert "tiger" not in repl.script.seen
         repl.enter("secret[::-1]", r"Out\[4\]: 'regit'")
-        repl.script.type("input()\r" + CTRL_D)
+        repl.script.type("input('more? ')\r")
+        repl.script.expect(r"more\? $")
+        repl.script.type(CTRL_D)
         repl.script.expect("EOFError")
         repl.n += 1
         repl.prompt()
@@ -367,7 +354,7 @@ def test_from_a_pipe(house):
             "'''a\n\nb'''\ninput('? ')\nan answer\n1/0\nprint('goes on')\ndef f():\n    return 3")
     result = house.cli("repl", stdin=code)
     assert result.status == 0, result
-    assert result.out == ("2\nturn 0\nturn 1\nno empty line\n1\n'a\\n\\nb'\n? 'an answer'\ngoes on\n"), result
+    assert result.out == ("2\nturn 0\nturn 1\nno empty line\n1\n'a\\n\\nb'\n? \n'an answer'\ngoes on\n"), result
     assert "ZeroDivisionError" in result.err
 
 
