@@ -1,8 +1,8 @@
 """The works: what both sides do, how often, and what must come out.
 
 A work is a generator of rows, given a Bench. It asks both sides in turn (A B A B …), so that
-whatever else happens on the machine happens to both. `full` and `quick` sizes are given side by side: quick
-is to show that the benchmark works, and its figures mean nothing.
+whatever else happens on the machine happens to both. `full` and `quick` sizes are given side by
+side: quick is to show that the benchmark works, and its figures mean nothing.
 """
 
 import contextlib

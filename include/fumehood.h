@@ -24,7 +24,7 @@
  * - Text is UTF-8. Lengths are in bytes, times in the unit that the name ends with.
  * - A function that can fail takes a caller-owned `struct fh_error *` last; it may be NULL and is
  *   untouched on success. What the code in a cell does wrong is no failure: it is a status.
- * - `char *` results belong to the caller, who frees them with fh_free(); `const char *` results are
+ * - `char *` results belong to the caller, who frees them with fh_free(); `const char *` ones are
  *   borrowed and live as long as what they were asked of.
  * - Requests, replies and events are JSON objects as doc/protocol.md describes them.
  *
@@ -111,8 +111,8 @@ struct fh_start_params {
 	bool ends_with_client;
 	/* JSON object for the notebook's metadata; NULL: none. */
 	const char *notebook_metadata;
-	/* Never take the session that the pool may have ready: always start a keeper of its own. What
-	 * comes out is the same, only later. */
+	/* Never take the session that the pool may have ready: always start a keeper of its own.
+	 * What comes out is the same, only later. */
 	bool without_spare;
 	/* When it becomes readable, waiting for the session ends with FH_GONE; -1: none. */
 	int cancel_fd;
@@ -208,12 +208,17 @@ enum fh_status {
 };
 
 struct fh_run_params {
-	/* The cell's id, unique in the session: 1 to 64 of A-Z a-z 0-9 _ -. NULL: made by the keeper. */
+	/* The cell's id, unique in the session: 1 to 64 of A-Z a-z 0-9 _ -. NULL: made by the
+	 * keeper. */
 	const char *id;
 	/* 0: the session's limit, which is also the most. */
 	double timeout_s;
-	/* Length of `text` in the result; 0: no text is made. */
+	/* Length of `text` in the result; 0: no text is made (with `marks`: up to a mebi of
+	 * characters). */
 	size_t max_chars;
+	/* The text has marks: [stdout], [execute_result_text], [error] (see op `text` in
+	 * doc/protocol.md). */
+	bool marks;
 	/* input() asks through `on_event`; without, it raises EOFError. */
 	bool allow_stdin;
 	/* JSON object for the notebook's cell; NULL: none. */
@@ -275,6 +280,57 @@ FH_PUBLIC int fh_input(struct fh_session *session, const char *text, struct fh_e
 /* The text of a cell for a model, of at most `max_chars` characters (0: 8,000). */
 FH_PUBLIC char *fh_text(struct fh_session *session, const char *cell, size_t max_chars,
 			struct fh_error *error);
+
+/* --- questions --------------------------------------------------------------------------------
+ *
+ * Answers are JSON objects as text, with the members that doc/protocol.md names (fh_free). The
+ * first three run code of the session's objects and are answered between cells: FH_BUSY while one
+ * runs. */
+
+#define FH_CURSOR_END SIZE_MAX
+
+/* What may stand at the cursor: {"matches","cursor_start","cursor_end","metadata","partial"}.
+ * `cursor` counts code points; FH_CURSOR_END: the end of the code. */
+FH_PUBLIC char *fh_complete(struct fh_session *session, const char *code, size_t len, size_t cursor,
+			    struct fh_error *error);
+
+/* What the thing at the cursor is: {"found","data","metadata","partial"}. `detail_level` 1: with
+ * its source. */
+FH_PUBLIC char *fh_inspect(struct fh_session *session, const char *code, size_t len, size_t cursor,
+			   int detail_level, struct fh_error *error);
+
+/* The variables by name: {"variables":[{"name","type","repr",...}],"total","truncated","partial"}.
+ * `pattern` has the wildcards *, ? and [...]; NULL: all. `max` 0: 200. */
+FH_PUBLIC char *fh_variables(struct fh_session *session, const char *pattern, size_t max,
+			     struct fh_error *error);
+
+/* What is different in the workspace since event `since` (0: the beginning), or what `cell` (NULL:
+ * none in particular) did to it: {"files":[{"path","change","bytes","mime","cell"}],"last_seq"}. */
+FH_PUBLIC char *fh_files(struct fh_session *session, const char *cell, uint64_t since,
+			 struct fh_error *error);
+
+/* The images since event `since`, displayed ones and files, of one section (NULL: of all):
+ * {"images":[{"cell","path","mime","bytes","section","place"}],"last_seq"}. The next call's `since`
+ * is that last_seq. */
+FH_PUBLIC char *fh_images(struct fh_session *session, const char *section, uint64_t since,
+			  struct fh_error *error);
+
+/* The texts for a model of a section's cells (NULL: of all): {"cells":[{"cell","text"}]}.
+ * `max_chars` of each; 0: the default. `marks`: as in struct fh_run_params. */
+FH_PUBLIC char *fh_outputs(struct fh_session *session, const char *section, size_t max_chars,
+			   bool marks, struct fh_error *error);
+
+/* Begins a section: a heading in the notebook, to which the cells behind it belong. `level` 1 to 6;
+ * 0: 2. */
+FH_PUBLIC int fh_section(struct fh_session *session, const char *title, int level,
+			 struct fh_error *error);
+
+/* Puts a cell that is not run into the notebook: "markdown" (NULL), "raw" or "code". Returns its id
+ * (fh_free). */
+FH_PUBLIC char *fh_note(struct fh_session *session, const char *text, size_t len,
+			const char *cell_type, struct fh_error *error);
+
+/* --- the session ------------------------------------------------------------------------------ */
 
 /* The notebook as JSON text, multi-line strings joined (as nbformat.read gives it). */
 FH_PUBLIC char *fh_notebook(struct fh_session *session, struct fh_error *error);

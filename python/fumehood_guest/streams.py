@@ -29,8 +29,9 @@ def _no_fast():
 class Output(_guest.Text):
     """sys.stdout or sys.stderr.
 
-    Its writes may go straight to the descriptor (stream.c) as long as it is `plain`: whoever takes its
-    buffer, changes its encoding or ends it gets the file object that he expects, and the long way.
+    Its writes may go straight to the descriptor (stream.c) as long as it is `plain`: whoever takes
+    its buffer, changes its encoding or ends it gets the file object that he expects, and the long
+    way.
     """
 
     plain = True

@@ -109,10 +109,9 @@ static char *last_cell(int dirfd, struct err *err)
 	return mem_take(last);
 }
 
-int fold_text(int dirfd, const char *cell, size_t max_chars, const char *whole, struct buf *out,
+int fold_text(int dirfd, const char *cell, const struct digest_params *form, struct buf *out,
 	      struct err *err)
 {
-	struct digest_params params = {.total_chars_max = max_chars, .whole = whole};
 	cleanup_fold struct fold_reader reader = FOLD_READER_INIT;
 	__attribute__((cleanup(digest_cleanup))) struct digest *digest = NULL;
 	cleanup_free char *last = cell ? NULL : last_cell(dirfd, err);
@@ -123,7 +122,7 @@ int fold_text(int dirfd, const char *cell, size_t max_chars, const char *whole, 
 	cell = cell ? cell : last;
 	if (fold_open(&reader, dirfd, err) != 0)
 		return -1;
-	digest = digest_new(&params);
+	digest = digest_new(form);
 	for (;;) {
 		cleanup_event struct event event = EVENT_INIT;
 		int got = fold_next(&reader, &event, err);

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "digest/digest.h"
 #include "journal/event.h"
 
 struct cursor;
@@ -39,10 +40,10 @@ int fold_next(struct fold_reader *reader, struct event *event, struct err *err);
 int fold_notebook(int dirfd, uint64_t until, struct buf *out, uint64_t *damaged, struct err *err);
 
 /*
- * Appends the text of `cell`, or of the cell that was run last (NULL). `whole` says where the whole
- * is, see digest.h. ERR_NOT_FOUND when there is no such cell.
+ * Appends the text of `cell`, or of the cell that was run last (NULL), in this form. ERR_NOT_FOUND
+ * when there is no such cell.
  */
-int fold_text(int dirfd, const char *cell, size_t max_chars, const char *whole, struct buf *out,
+int fold_text(int dirfd, const char *cell, const struct digest_params *form, struct buf *out,
 	      struct err *err);
 
 #endif

@@ -19,7 +19,8 @@ enum { ANSWER_MS = 200, CHUNK_BYTES = 4096, ANSWER_BYTES_MAX = 4096 };
 /* A transparent pixel that is not to be shown (a=q), then DA1. */
 static const char QUESTION[] = "\033_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\033\\\033[c";
 
-/* --- which ------------------------------------------------------------------------------------- */
+/* --- which -------------------------------------------------------------------------------------
+ */
 
 static int from_choice(enum graphics *graphics, const char *choice, struct err *err)
 {
@@ -58,10 +59,11 @@ int graphics_from_environment(enum graphics *graphics, const char *(*get)(const 
 	*graphics = GRAPHICS_PATH;
 	if (choice && *choice)
 		return from_choice(graphics, choice, err);
-	/* Within a multiplexer, the variables of the terminal around it mislead, and what is drawn is not
-	 * there any more after the next redraw. */
+	/* Within a multiplexer, the variables of the terminal around it mislead, and what is drawn
+	 * is not there any more after the next redraw. */
 	if (!term || get("TMUX") || get("STY") || strncmp(term, "screen", 6) == 0 ||
-	    strncmp(term, "tmux", 4) == 0 || is_one_of(term, neither) || is_one_of(program, neither))
+	    strncmp(term, "tmux", 4) == 0 || is_one_of(term, neither) ||
+	    is_one_of(program, neither))
 		return 1;
 	if (get("KITTY_WINDOW_ID") || get("KONSOLE_VERSION") || is_one_of(term, kitty) ||
 	    is_one_of(program, kitty))
@@ -156,12 +158,14 @@ int graphics_detect(enum graphics *graphics, struct buf *typed, struct err *err)
 	return 0;
 }
 
-/* --- showing ----------------------------------------------------------------------------------- */
+/* --- showing -----------------------------------------------------------------------------------
+ */
 
 /* Copies base64 without white space; false when there is anything else. */
 static bool copy_base64(struct buf *out, const char *base64, size_t len)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
 
 	for (size_t i = 0; i < len; i++) {
 		if (base64[i] == '\n' || base64[i] == '\r' || base64[i] == ' ')
@@ -213,7 +217,8 @@ bool graphics_image(struct buf *out, enum graphics graphics, const char *mime, c
 	    !copy_base64(&data, base64, len) ||
 	    !image_size(buf_bytes(&data), data.len, &width, &height))
 		return false;
-	if (width == 0 || height == 0 || width > GRAPHICS_PIXELS_MAX || height > GRAPHICS_PIXELS_MAX)
+	if (width == 0 || height == 0 || width > GRAPHICS_PIXELS_MAX ||
+	    height > GRAPHICS_PIXELS_MAX)
 		return false;
 	/* Only an image wider than the terminal is scaled. */
 	if (width_pixels == 0 || width <= width_pixels)

@@ -1,7 +1,7 @@
 /* Which terminals show images, what they answer, and what is sent to them. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 
 #include <cmocka.h>
@@ -11,8 +11,9 @@
 #include "cli/graphics.h"
 
 /* 1x1 PNG. */
-static const char PNG[] = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAA"
-			  "AABJRU5ErkJggg==";
+static const char PNG[] =
+	"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAA"
+	"AABJRU5ErkJggg==";
 
 /* The environment of a case: "NAME=value" up to NULL. */
 static const char *const *environment;
@@ -116,12 +117,15 @@ static void test_images(void **state)
 	check_image(GRAPHICS_PATH, "image/png", PNG, 0, NULL);
 	check_image(GRAPHICS_KITTY, "image/jpeg", PNG, 0, NULL);
 	check_image(GRAPHICS_KITTY, "image/png", "", 0, NULL);
-	check_image(GRAPHICS_KITTY, "image/png", "R0lGODdhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs=", 0,
-		    NULL); /* a GIF */
-	check_image(GRAPHICS_KITTY, "image/png", "iVBORw0KGgoAAAANSUhEUgAA\033\\AAEAAAABCAYA", 0, NULL);
-	check_image(GRAPHICS_ITERM, "image/png", "iVBORw0KGgoAAAANSUhEUgAA\aAAEAAAABCAYAAAA", 0, NULL);
+	check_image(GRAPHICS_KITTY, "image/png",
+		    "R0lGODdhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs=", 0, NULL); /* a GIF */
+	check_image(GRAPHICS_KITTY, "image/png", "iVBORw0KGgoAAAANSUhEUgAA\033\\AAEAAAABCAYA", 0,
+		    NULL);
+	check_image(GRAPHICS_ITERM, "image/png", "iVBORw0KGgoAAAANSUhEUgAA\aAAEAAAABCAYAAAA", 0,
+		    NULL);
 	/* 2^31 pixels wide */
-	check_image(GRAPHICS_KITTY, "image/png", "iVBORw0KGgoAAAANSUhEUoAAAAEAAAABCAYAAAAf", 0, NULL);
+	check_image(GRAPHICS_KITTY, "image/png", "iVBORw0KGgoAAAANSUhEUoAAAAEAAAABCAYAAAAf", 0,
+		    NULL);
 }
 
 static void test_large(void **state)
@@ -138,8 +142,9 @@ static void test_large(void **state)
 	assert_non_null(strstr(buf_bytes(&out), "q=2,c=80,m=1;"));
 	assert_non_null(strstr(buf_bytes(&out), "\033\\\033_Gm=1;"));
 	assert_non_null(strstr(buf_bytes(&out), "\033\\\033_Gm=0;"));
-	assert_int_equal(out.len, 9000 + strlen("\033_Ga=T,f=100,q=2,c=80,m=1;\033\\\033_Gm=1;\033\\"
-						 "\033_Gm=0;\033\\\n"));
+	assert_int_equal(out.len,
+			 9000 + strlen("\033_Ga=T,f=100,q=2,c=80,m=1;\033\\\033_Gm=1;\033\\"
+				       "\033_Gm=0;\033\\\n"));
 	buf_clear(&out);
 	assert_false(graphics_image(&out, GRAPHICS_KITTY, "image/png", buf_bytes(&data),
 				    GRAPHICS_BASE64_BYTES_MAX + 1, 80, 1000));

@@ -135,6 +135,8 @@ static int send_run(struct live *live, const struct live_cell *cell, struct runn
 		json_set(request, "allow_stdin", json_new_bool(true));
 	if (live->mode == LIVE_TEXT)
 		json_set_int(request, "max_chars", (int64_t)live->max_chars);
+	if (live->mode == LIVE_TEXT && live->marks)
+		json_set(request, "marks", json_new_bool(true));
 	if (cell->metadata)
 		json_set(request, "metadata", json_copy(cell->metadata));
 	if (call_with_id(live, request, &reply, err) != 0)

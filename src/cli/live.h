@@ -32,7 +32,8 @@ struct live {
 	enum live_mode mode;
 	int signal_fd;    /* borrowed; see signals.h */
 	bool lives_on;    /* the session outlives this command */
-	size_t max_chars; /* LIVE_TEXT */
+	size_t max_chars; /* LIVE_TEXT; 0: the default of the form */
+	bool marks;       /* LIVE_TEXT in the marked form */
 	struct show show;
 	struct input input;
 	int64_t interrupted_us; /* when Ctrl-C was pressed last, monotonic; 0: never */
@@ -73,8 +74,10 @@ enum live_end live_run(struct live *live, const struct live_cell *cell, int *sig
 		       struct err *err);
 
 /*
- * Takes the events that have come between two cells: late output, a death, the session's end (ERR_GONE).
- * `*shown`: something was printed; `before` is written before it. fh_fd() tells when to call it again.
+ * Takes the events that have come between two cells: late output, a death, the session's end
+ * (ERR_GONE).
+ * `*shown`: something was printed; `before` is written before it. fh_fd() tells when to call it
+ * again.
  */
 int live_idle(struct live *live, const char *before, bool *shown, struct err *err);
 

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/find.h"
 #include "cli/say.h"
+#include "cli/table.h"
 
 enum { NAME_WIDTH_MIN = 8, NAME_WIDTH_MAX = 32 };
 
@@ -29,36 +30,6 @@ static void put_age(struct buf *out, int64_t us)
 		buf_printf(out, "%" PRId64 "d", s / 86400);
 }
 
-static void put_size(struct buf *out, int64_t bytes)
-{
-	static const char *const units[] = {"B", "K", "M", "G", "T"};
-	double size = (double)bytes;
-	size_t unit = 0;
-
-	while (size >= 1024 && unit < 4) {
-		size /= 1024;
-		unit++;
-	}
-	buf_printf(out, size < 10 && unit ? "%.1f%s" : "%.0f%s", size, units[unit]);
-}
-
-/* Pads the text that began at `start` to `width` characters and two spaces. */
-static void pad(struct buf *out, size_t start, size_t width)
-{
-	size_t count = text_count(buf_bytes(out) + start, out->len - start);
-
-	for (; count < width + 2; count++)
-		buf_append_char(out, ' ');
-}
-
-static void put_cell(struct buf *out, const char *text, size_t width)
-{
-	size_t start = out->len;
-
-	text_escape(out, text, strlen(text), false, false);
-	pad(out, start, width);
-}
-
 static void put_row(struct buf *out, const struct json *session, size_t name_width)
 {
 	const char *name = json_get_string(session, "name");
@@ -69,19 +40,19 @@ static void put_row(struct buf *out, const struct json *session, size_t name_wid
 	cleanup_free char *own = mem_format("%s/workspace", directory);
 	size_t start;
 
-	put_cell(out, id, 8);
-	put_cell(out, name ? name : "-", name_width);
-	put_cell(out,
-		 json_get_bool(session, "damaged", false)   ? "damaged"
-		 : json_get_bool(session, "running", false) ? "running"
-							    : "stopped",
-		 7);
+	table_cell(out, id, 8);
+	table_cell(out, name ? name : "-", name_width);
+	table_cell(out,
+		   json_get_bool(session, "damaged", false)   ? "damaged"
+		   : json_get_bool(session, "running", false) ? "running"
+							      : "stopped",
+		   7);
 	start = out->len;
 	put_age(out, clock_wall_us() - created);
-	pad(out, start, 5);
+	table_pad(out, start, 5);
 	start = out->len;
-	put_size(out, json_get_int(session, "bytes", 0));
-	pad(out, start, 5);
+	table_size(out, json_get_int(session, "bytes", 0));
+	table_pad(out, start, 5);
 	if (!workspace)
 		workspace = "?";
 	else if (strcmp(workspace, own) == 0)
@@ -107,8 +78,8 @@ static int print_table(const struct json *sessions)
 			say("no sessions; fumehood run -s NAME -c CODE makes one that lives on");
 		return 0;
 	}
-	put_cell(&out, "ID", 8);
-	put_cell(&out, "NAME", width);
+	table_cell(&out, "ID", 8);
+	table_cell(&out, "NAME", width);
 	buf_append_string(&out, "STATE    AGE    SIZE   WORKSPACE\n");
 	for (size_t i = 0; i < json_length(sessions); i++)
 		put_row(&out, json_at(sessions, i), width);

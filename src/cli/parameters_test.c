@@ -237,6 +237,10 @@ static void test_template_wrong(void **state)
 	check_wrong("{d[x]}", "d[x]");
 	check_wrong("{a!x}", "no good field");
 	check_wrong("{d[}", "no good field");
+	check_wrong("{d.}", "no good field");
+	check_wrong("{d[]}", "no good field");
+	check_wrong("{d[k]x}", "no good field");
+	check_wrong("{pm.}", "pm.");
 	check_wrong("{a:d}", "does not fit");
 	check_wrong("{f:d}", "does not fit");
 	check_wrong("{n:99999}", "does not fit");

@@ -1,10 +1,10 @@
 /*
  * fumehood repl: a prompt.
  *
- * On a terminal with the line editor (repl_editor.h); elsewhere line by line from stdin, as python -i does it.
- * Either way a cell is gathered until it is whole (repl_code.h) and then run as `fumehood run` runs one
- * (live.h). Between cells, events of the session are heard while a key is waited for: late output of threads
- * is shown above the line that is being typed.
+ * On a terminal with the line editor (repl_editor.h); elsewhere line by line from stdin, as python
+ * -i does it. Either way a cell is gathered until it is whole (repl_code.h) and then run as
+ * `fumehood run` runs one (live.h). Between cells, events of the session are heard while a key is
+ * waited for: late output of threads is shown above the line that is being typed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,15 +46,16 @@ struct repl {
 	struct buf code;  /* the lines of the cell so far */
 	char prompt[REPL_PROMPT_BYTES_MAX];
 	int64_t prompt_count; /* the execution count that it was made from */
-	bool interrupted; /* Ctrl-C at the prompt */
-	int signal;       /* that ends it; 0: none */
-	bool failed;      /* a program on stdin has ended itself with a failure */
-	struct err fault; /* that ends it */
+	bool interrupted;     /* Ctrl-C at the prompt */
+	int signal;           /* that ends it; 0: none */
+	bool failed;          /* a program on stdin has ended itself with a failure */
+	struct err fault;     /* that ends it */
 };
 
 enum repl_input { INPUT_CELL, INPUT_AGAIN, INPUT_OVER };
 
-/* --- waiting for what is typed ----------------------------------------------------------------- */
+/* --- waiting for what is typed -----------------------------------------------------------------
+ */
 
 static enum repl_wait take_signal(struct repl *repl)
 {
@@ -83,15 +84,14 @@ static int settle(struct repl *repl, struct err *err)
 static void set_prompt(struct repl *repl)
 {
 	char *prompt = repl->prompt;
-	int width = snprintf(prompt, sizeof(repl->prompt), "In [%lld]: ",
-			     (long long)repl->live.execution_count + 1);
+	int width = snprintf(prompt, sizeof(repl->prompt),
+			     "In [%lld]: ", (long long)repl->live.execution_count + 1);
 
 	if (repl->code.len)
 		snprintf(prompt, sizeof(repl->prompt), "%*s", width, "...: ");
 	repl->prompt_count = repl->live.execution_count;
 	if (repl->editing)
-		repl_editor_prompt(repl->editor, prompt,
-				   repl->live.show.coloured ? GREEN : NULL);
+		repl_editor_prompt(repl->editor, prompt, repl->live.show.coloured ? GREEN : NULL);
 }
 
 /* Events that came while the line is typed. 1: something was written over it. */
@@ -159,7 +159,8 @@ static struct json *complete(void *data, const char *code, size_t len, size_t cu
 	return reply ? json_parse(reply, strlen(reply), &JSON_LIMITS, NULL) : NULL;
 }
 
-/* --- reading a cell ---------------------------------------------------------------------------- */
+/* --- reading a cell ----------------------------------------------------------------------------
+ */
 
 /* Without the editor; the prompt goes to stderr, as python's does. */
 static enum repl_line read_plain(struct repl *repl)
@@ -191,7 +192,8 @@ static enum repl_line read_plain(struct repl *repl)
 static enum repl_line read_line(struct repl *repl, size_t indent)
 {
 	set_prompt(repl);
-	return repl->editing ? repl_editor_read(repl->editor, indent, &repl->code) : read_plain(repl);
+	return repl->editing ? repl_editor_read(repl->editor, indent, &repl->code)
+			     : read_plain(repl);
 }
 
 /* A new line for what comes next, where the user's Enter has not made one. */
@@ -241,7 +243,8 @@ static enum repl_input read_cell(struct repl *repl)
 	}
 }
 
-/* --- running it -------------------------------------------------------------------------------- */
+/* --- running it --------------------------------------------------------------------------------
+ */
 
 static void remember(struct repl *repl)
 {
@@ -305,7 +308,8 @@ static void loop(struct repl *repl)
 	enum repl_input input;
 
 	while ((input = read_cell(repl)) != INPUT_OVER) {
-		if (input == INPUT_AGAIN || repl_code_is_blank(buf_bytes(&repl->code), repl->code.len))
+		if (input == INPUT_AGAIN ||
+		    repl_code_is_blank(buf_bytes(&repl->code), repl->code.len))
 			continue;
 		trim(&repl->code);
 		remember(repl);
@@ -314,7 +318,8 @@ static void loop(struct repl *repl)
 	}
 }
 
-/* --- beginning and end ------------------------------------------------------------------------- */
+/* --- beginning and end -------------------------------------------------------------------------
+ */
 
 static void cursor_cleanup(struct cursor **cursor)
 {
@@ -348,7 +353,8 @@ static bool count_since(int dirfd, uint64_t since, int64_t *count)
 	return found;
 }
 
-/* How far a session that was there before has counted: from the end of its journal, which may be long. */
+/* How far a session that was there before has counted: from the end of its journal, which may be
+ * long. */
 static int64_t count_before(const struct repl *repl)
 {
 	uint64_t last = fh_hello_seq(repl->begin.session);
@@ -382,7 +388,8 @@ static void say_hello(struct repl *repl)
 		   tier ? tier : "?", fh_name(session) ? 128 : SHORT_ID,
 		   fh_name(session) ? fh_name(session) : fh_id(session),
 		   repl->begin.end == BEGIN_REMOVE ? " (removed at the end)" : "");
-	buf_append_string(&text, "TAB completes, name? explains, Ctrl-C interrupts, Ctrl-D leaves.\n\n");
+	buf_append_string(&text,
+			  "TAB completes, name? explains, Ctrl-C interrupts, Ctrl-D leaves.\n\n");
 	terminal_guest(&repl->live.show.out, buf_bytes(&text), text.len);
 }
 
@@ -465,7 +472,8 @@ static int run_all(struct repl *repl)
 		return say_err(&err);
 	}
 	outcome = run_session(repl, &err);
-	repl_editor_free(mem_take(repl->editor)); /* the terminal as it was, before anything is said */
+	repl_editor_free(
+		mem_take(repl->editor)); /* the terminal as it was, before anything is said */
 	live_release(&repl->live);
 	begin_finish(&repl->begin, outcome != 0 && err.code == ERR_GONE);
 	if (outcome != 0 && err.sys == EPIPE)
@@ -504,7 +512,8 @@ static int command_repl(const struct command *command, int argc, char **argv)
 	if (options.help)
 		return say_out(command->help, strlen(command->help));
 	if (options.word_count)
-		return say_usage(command, "repl takes no %s; -s NAME uses a session", options.words[0]);
+		return say_usage(command, "repl takes no %s; -s NAME uses a session",
+				 options.words[0]);
 	repl.editing = can_edit();
 	return run_all(&repl);
 }
@@ -518,7 +527,8 @@ const struct command COMMAND_REPL = {
 		"Runs what you type in a sandboxed session, cell by cell.\n"
 		"\n"
 		"  fumehood repl                       in a session of its own\n"
-		"  fumehood repl -s work               in a session that lives on, or in a living one\n"
+		"  fumehood repl -s work               in a session that lives on, or in a living "
+		"one\n"
 		"  fumehood repl -w . --python .venv   here, with the packages of .venv\n"
 		"  fumehood repl < lines.py            line by line, as python -i reads stdin\n"
 		"\n"
@@ -526,7 +536,8 @@ const struct command COMMAND_REPL = {
 		"  -q, --quiet          no greeting\n" BEGIN_OPTION_HELP "\n"
 		"Keys: TAB completes. Up and down go through the lines of a cell and through the "
 		"history,\n"
-		"Ctrl-R searches it. Alt-Enter begins a new line. An empty line ends a block. Ctrl-C "
+		"Ctrl-R searches it. Alt-Enter begins a new line. An empty line ends a block. "
+		"Ctrl-C "
 		"gives up\n"
 		"the line or interrupts the cell; twice within 2 s it gives the session a new "
 		"interpreter.\n"

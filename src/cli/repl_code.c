@@ -1,9 +1,9 @@
 /*
  * Looking at lines of Python. See repl_code.h.
  *
- * The text is taken apart into logical lines (Python reference §2.1.5: what brackets, triple quotes and
- * backslashes join is one line); of each only what the decision needs is kept, and of those the last one
- * decides. One pass, no memory.
+ * The text is taken apart into logical lines (Python reference §2.1.5: what brackets, triple quotes
+ * and backslashes join is one line); of each only what the decision needs is kept, and of those the
+ * last one decides. One pass, no memory.
  */
 #include "cli/repl_code.h"
 
@@ -40,8 +40,8 @@ static const char *line_end(const char *at, const char *end)
 	return lf ? lf : end;
 }
 
-/* Behind a string whose quote is at scan->at. A backslash takes the next character with it, in raw strings
- * too. */
+/* Behind a string whose quote is at scan->at. A backslash takes the next character with it, in raw
+ * strings too. */
 static void pass_string(struct scan *scan)
 {
 	char quote = *scan->at;
@@ -147,9 +147,9 @@ static bool begins_with_word(const struct line *line, const char *const *words)
 
 static bool is_compound(const struct line *line)
 {
-	static const char *const words[] = {"if",   "for",  "while", "with",   "try",     "def",
-					    "else", "elif", "class", "except", "finally", "async",
-					    NULL};
+	static const char *const words[] = {"if",      "for",   "while", "with",  "try",
+					    "def",     "else",  "elif",  "class", "except",
+					    "finally", "async", NULL};
 
 	return begins_with_word(line, words);
 }

@@ -1,7 +1,7 @@
 /* When a cell is whole, and how the next line is indented. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 
 #include <cmocka.h>
@@ -118,7 +118,8 @@ static void test_indent(void **state)
 /* Cut anywhere, filled with anything: no crash, no read past the end (the sanitizers look). */
 static void test_any_bytes(void **state)
 {
-	static const char text[] = "@a\ndef f(x=[1, '\\'', \"\"\"q\\\n\"\"\"]):\n\tif x: \\\n  y\n%%m\n!a\\\n\xff\n";
+	static const char text[] =
+		"@a\ndef f(x=[1, '\\'', \"\"\"q\\\n\"\"\"]):\n\tif x: \\\n  y\n%%m\n!a\\\n\xff\n";
 	char copy[sizeof(text)];
 
 	(void)state;

@@ -1,16 +1,16 @@
 /*
  * libedit, its keys, and where they come from. See repl_editor.h.
  *
- * libedit works on wide characters, so its widths are those of the locale; text outside is UTF-8. Keys are
- * read one byte at a time: what is typed ahead of a cell stays in the terminal, where input() of the cell
- * finds it.
+ * libedit works on wide characters, so its widths are those of the locale; text outside is UTF-8.
+ * Keys are read one byte at a time: what is typed ahead of a cell stays in the terminal, where
+ * input() of the cell finds it.
  */
 #include "cli/repl_editor.h"
 
 #include <errno.h>
 #include <histedit.h>
-#include <locale.h>
 #include <langinfo.h>
+#include <locale.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -23,7 +23,13 @@
 #include "cli/repl_history.h"
 #include "cli/repl_matches.h"
 
-enum { PROMPT_CHARS = 2 * REPL_PROMPT_BYTES_MAX, PASTE_CHARS_MAX = 4 << 20, STEP = 4, ROWS = 24, COLUMNS = 80 };
+enum {
+	PROMPT_CHARS = 2 * REPL_PROMPT_BYTES_MAX,
+	PASTE_CHARS_MAX = 4 << 20,
+	STEP = 4,
+	ROWS = 24,
+	COLUMNS = 80
+};
 
 /* Literal parts of the prompt stand between these. */
 #define LITERAL L'\1'
@@ -38,10 +44,10 @@ struct repl_editor {
 	wchar_t prompt[PROMPT_CHARS];
 	struct buf typed; /* bytes to take before those of the terminal */
 	struct text_decoder decoder;
-	struct buf keys;         /* decoded, not yet used */
-	const struct buf *code;  /* the lines before this one */
-	bool left;               /* `wait` said so */
-	unsigned short columns;  /* of the terminal, as libedit knows it */
+	struct buf keys;        /* decoded, not yet used */
+	const struct buf *code; /* the lines before this one */
+	bool left;              /* `wait` said so */
+	unsigned short columns; /* of the terminal, as libedit knows it */
 };
 
 static struct repl_editor *editor_of(EditLine *el)
@@ -52,7 +58,8 @@ static struct repl_editor *editor_of(EditLine *el)
 	return editor;
 }
 
-/* --- text -------------------------------------------------------------------------------------- */
+/* --- text --------------------------------------------------------------------------------------
+ */
 
 static void to_utf8(struct buf *out, const wchar_t *text, size_t len)
 {
@@ -78,7 +85,8 @@ static wchar_t *to_wide(const char *text, size_t len)
 	return wide;
 }
 
-/* --- keys -------------------------------------------------------------------------------------- */
+/* --- keys --------------------------------------------------------------------------------------
+ */
 
 /* One more byte. 1, 0 at the end, -1 when the line is left. */
 static int read_byte(struct repl_editor *editor, char *byte)
@@ -141,7 +149,8 @@ static int read_key(EditLine *el, wchar_t *key)
 	return 1;
 }
 
-/* --- what keys do (el_func_t) ------------------------------------------------------------------ */
+/* --- what keys do (el_func_t) ------------------------------------------------------------------
+ */
 
 static unsigned char insert(EditLine *el, const wchar_t *text)
 {
@@ -275,7 +284,8 @@ static unsigned char key_paste(EditLine *el, wint_t key)
 	return outcome;
 }
 
-/* --- TAB --------------------------------------------------------------------------------------- */
+/* --- TAB ---------------------------------------------------------------------------------------
+ */
 
 static void list_matches(struct repl_editor *editor, const struct repl_matches *matches)
 {
@@ -321,10 +331,9 @@ static unsigned char take_matches(struct repl_editor *editor, const struct repl_
 		return CC_ERROR;
 	count = cursor - matches->start;
 	if (common && !stands_there(line->cursor - count, count, matches->texts[0], common)) {
-		/* Several, of which some do not even begin so (IPython matches fuzzily): only what is longer
-		 * than what stands there is an improvement. */
-		if (matches->count == 1 ||
-		    text_count(matches->texts[0], common) > count)
+		/* Several, of which some do not even begin so (IPython matches fuzzily): only what
+		 * is longer than what stands there is an improvement. */
+		if (matches->count == 1 || text_count(matches->texts[0], common) > count)
 			return replace(editor->el, count, matches->texts[0], common);
 	}
 	if (matches->count == 1)
@@ -361,7 +370,8 @@ static unsigned char key_complete(EditLine *el, wint_t key)
 	return outcome;
 }
 
-/* --- the editor -------------------------------------------------------------------------------- */
+/* --- the editor --------------------------------------------------------------------------------
+ */
 
 static wchar_t *prompt_of(EditLine *el)
 {
@@ -425,8 +435,8 @@ static void take_locale(void)
 		(void)setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-struct repl_editor *repl_editor_new(const struct repl_owner *owner, const char *typed, size_t typed_len,
-				    struct err *err)
+struct repl_editor *repl_editor_new(const struct repl_owner *owner, const char *typed,
+				    size_t typed_len, struct err *err)
 {
 	struct repl_editor *editor = mem_zalloc(sizeof(*editor));
 	HistEventW event;
@@ -474,14 +484,15 @@ void repl_editor_remember(struct repl_editor *editor, const char *text)
 	history_w(editor->history, &event, H_ENTER, wide);
 }
 
-/* libedit forgets literal parts that nothing follows: the blank at the end comes behind the reset. */
+/* libedit forgets literal parts that nothing follows: the blank at the end comes behind the reset.
+ */
 void repl_editor_prompt(struct repl_editor *editor, const char *prompt, const char *style)
 {
 	size_t len = strlen(prompt);
 
 	if (style && len)
-		swprintf(editor->prompt, PROMPT_CHARS, L"%lc%s%lc%.*s%lc\033[0m%lc%s", LITERAL, style,
-			 LITERAL, (int)len - 1, prompt, LITERAL, LITERAL, prompt + len - 1);
+		swprintf(editor->prompt, PROMPT_CHARS, L"%lc%s%lc%.*s%lc\033[0m%lc%s", LITERAL,
+			 style, LITERAL, (int)len - 1, prompt, LITERAL, LITERAL, prompt + len - 1);
 	else
 		swprintf(editor->prompt, PROMPT_CHARS, L"%s", prompt);
 }
@@ -501,7 +512,8 @@ enum repl_line repl_editor_read(struct repl_editor *editor, size_t indent, struc
 
 	editor->code = code;
 	editor->left = false;
-	/* libedit would do it only behind the prompt: what is typed at once would be shown twice. */
+	/* libedit would do it only behind the prompt: what is typed at once would be shown twice.
+	 */
 	el_wset(editor->el, EL_PREP_TERM, 1);
 	if (!has_keys(editor))
 		for (; indent > 0; indent--)

@@ -1,8 +1,8 @@
 /*
  * The file of the history. See repl_history.h.
  *
- * A line is appended by one write(2) to a file opened with O_APPEND: two repls never mix within a line,
- * and a torn line is at most the last one, which the next reader leaves out.
+ * A line is appended by one write(2) to a file opened with O_APPEND: two repls never mix within a
+ * line, and a torn line is at most the last one, which the next reader leaves out.
  */
 #include "cli/repl_history.h"
 
@@ -120,8 +120,7 @@ int repl_history_add(struct repl_history *history, const char *text, size_t len,
 	keep(history, mem_take(entry));
 	if (history->count > HISTORY_ENTRIES_MAX)
 		forget(history, 1);
-	if (history->fd < 0 ||
-	    file_write_all(history->fd, buf_bytes(&line), line.len, err) == 0)
+	if (history->fd < 0 || file_write_all(history->fd, buf_bytes(&line), line.len, err) == 0)
 		return 1;
 	return err_wrap(err, "the history");
 }

@@ -1,7 +1,7 @@
 /* The history's file: entries come back whole, it stays bounded, and damage costs a line. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 
 #include <cmocka.h>

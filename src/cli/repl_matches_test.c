@@ -1,7 +1,7 @@
 /* What TAB adds, and what it lists. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 
 #include <cmocka.h>
@@ -51,7 +51,8 @@ static void test_columns(void **state)
 	/* Columns of 5 + 2: three in 20. Downwards, as ls(1) does it. */
 	check("{\"matches\":[\"a1\",\"a2\",\"a3\",\"a4\",\"aaaa5\"]}", 5, 1,
 	      "a1     a3     aaaa5\na2     a4\n");
-	check("{\"matches\":[\"a1\",\"a2\",\"a3\",\"a4\",\"a5\",\"a6\",\"a7\",\"a8\",\"a9\",\"aaaa10\"]}",
+	check("{\"matches\":[\"a1\",\"a2\",\"a3\",\"a4\",\"a5\",\"a6\",\"a7\",\"a8\",\"a9\","
+	      "\"aaaa10\"]}",
 	      10, 1, "a1      a4\na2      a5\na3      a6\n... and 4 more\n");
 	check("{\"matches\":[\"wider_than_the_terminal_is\",\"wider_still\"]}", 2, 6,
 	      "wider_than_the_terminal_is\nwider_still\n");

@@ -29,7 +29,8 @@ struct run {
 	bool json;
 	bool text;
 	bool quiet;
-	uint64_t max_chars;
+	uint64_t max_chars; /* UINT64_MAX: not given */
+	bool marks;
 	struct source source;
 	struct output output;
 	struct begin begin;
@@ -102,7 +103,8 @@ static int run_session(struct run *run, int signal_fd, struct err *err)
 		  run->begin.end == BEGIN_REMOVE ? NULL : fh_directory(session), quiet);
 	run->live.show.in_notebook = run->output.path != NULL;
 	run->live.lives_on = run->begin.end == BEGIN_LEAVE_RUNNING;
-	run->live.max_chars = (size_t)run->max_chars;
+	run->live.max_chars = run->max_chars == UINT64_MAX ? 0 : (size_t)run->max_chars;
+	run->live.marks = run->marks;
 	outcome = run->source.is_notebook ? run_notebook(run, err) : run_code(run, err);
 	if (show_end(&run->live.show, &why) != 0 && outcome == 0) {
 		*err = why;
@@ -206,6 +208,8 @@ static int check_usage(const struct command *command, const struct run *run,
 		return say_usage(command, "run takes -c CODE or a file, not both");
 	if (options->word_count > 1)
 		return say_usage(command, "run takes one file, not also %s", options->words[1]);
+	if (run->marks && !run->text)
+		return say_usage(command, "--marks is a form of --text");
 	if (run->json && run->text)
 		return say_usage(command, "--json and --text exclude each other");
 	if (run->output.to_stdout && (run->json || run->text))
@@ -247,7 +251,7 @@ static int open_files(struct run *run, const char *path, struct err *err)
 static int command_run(const struct command *command, int argc, char **argv)
 {
 	__attribute__((cleanup(run_release))) struct run run = {
-		.max_chars = 8000,
+		.max_chars = UINT64_MAX,
 		.source = SOURCE_INIT,
 		.output = OUTPUT_INIT,
 		.begin = BEGIN_INIT,
@@ -259,6 +263,7 @@ static int command_run(const struct command *command, int argc, char **argv)
 		{"json", 'j', OPTION_FLAG, &run.json},
 		{"text", '\0', OPTION_FLAG, &run.text},
 		{"max-chars", '\0', OPTION_COUNT, &run.max_chars},
+		{"marks", '\0', OPTION_FLAG, &run.marks},
 		{"quiet", 'q', OPTION_FLAG, &run.quiet},
 		{"startup-timeout", '\0', OPTION_SECONDS, &run.startup_timeout_s},
 		NOTEBOOK_OPTION_ROWS(run.notebook_options),
@@ -314,6 +319,9 @@ const struct command COMMAND_RUN = {
 		"  -j, --json           print the events, one JSON object a line\n"
 		"      --text           print each cell's text for a language model instead\n"
 		"      --max-chars N    longest such text (default 8000)\n"
+		"      --marks          such texts with each output under a mark ([stdout], ...), "
+		"see\n"
+		"                       fumehood help text\n"
 		"  -q, --quiet          print errors only\n"
 		"      --startup-timeout TIME\n"
 		"                       give up when the session is not ready by "

@@ -239,8 +239,9 @@ static void show_finished(struct show *show, const struct event *event,
 static void show_died(struct show *show, const struct event *event)
 {
 	const char *reason = json_get_string(event->body, "reason");
-	cleanup_free char *text = mem_format("fumehood: the interpreter died: %s; the variables are lost",
-					     reason ? reason : "?");
+	cleanup_free char *text =
+		mem_format("fumehood: the interpreter died: %s; the variables are lost",
+			   reason ? reason : "?");
 
 	note(show, text);
 }

@@ -24,7 +24,7 @@ struct show {
 				  not kept */
 	bool errors_only;      /* only tracebacks, ends and notes (run --quiet) */
 	bool in_notebook;      /* images are kept in the notebook that is written at the end */
-	bool numbered;          /* results are headed "Out[n]: ", in red if coloured */
+	bool numbered;         /* results are headed "Out[n]: ", in red if coloured */
 	bool coloured;
 	enum graphics graphics; /* how images are shown beside their paths */
 	struct show_cell *cells;

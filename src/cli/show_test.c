@@ -69,8 +69,8 @@ static void test_images(void **state)
 	pretend(&show, "/s");
 	event(&show, image);
 	event(&show, image);
-	expect(&show.out.out, "<Figure>\n[image/png: /s/images/c1-1.png]\n"
-			      "<Figure>\n[image/png: /s/images/c1-2.png]\n");
+	expect(&show.out.out, "[image/png: /s/images/c1-1.png]\n"
+			      "[image/png: /s/images/c1-2.png]\n");
 	show_release(&show);
 	pretend(&show, NULL);
 	event(&show, image);

@@ -19,8 +19,8 @@ enum { WIDTH_MAX = 255 };
 
 /* One field: {name[key].key!conversion:format} */
 struct field {
-	char *text; /* owned: all between the braces */
-	char *at;   /* what is not read yet */
+	char *text;     /* owned: all between the braces */
+	const char *at; /* what is not read yet */
 	char conversion;
 	const char *format; /* "" when there is none */
 };
@@ -305,26 +305,23 @@ static bool format_value(const struct json *value, const char *format, struct bu
 
 /* --- fields ----------------------------------------------------------------------------------- */
 
-/* Takes "[key]" or ".key" from the front: 1, 0 at the end, -1 when it is neither. */
+/* Takes "[key]" or ".key" from the front: 1 and *key, owned by the caller; 0 at the end; -1 when it
+ * is neither. */
 static int take_key(struct field *field, char **key)
 {
-	char *end;
+	const char *start = field->at + 1;
+	size_t len;
 
-	if (*field->at == '\0')
-		return 0;
-	if (*field->at == '.') {
-		*key = field->at + 1;
-		field->at = *key + strcspn(*key, ".[");
-		if (field->at == *key)
-			return -1;
-		*key = mem_copy(*key, (size_t)(field->at - *key));
-		return 1;
-	}
-	end = *field->at == '[' ? strchr(field->at, ']') : NULL;
-	if (!end || end == field->at + 1)
+	if (*field->at == '.')
+		len = strcspn(start, ".[");
+	else if (*field->at == '[')
+		len = strcspn(start, "]");
+	else
+		return *field->at == '\0' ? 0 : -1;
+	if (len == 0 || (*field->at == '[' && start[len] == '\0'))
 		return -1;
-	*key = mem_copy(field->at + 1, (size_t)(end - field->at - 1));
-	field->at = end + 1;
+	*key = mem_copy(start, len);
+	field->at += 1 + len + (*field->at == '[');
 	return 1;
 }
 

@@ -11,15 +11,19 @@
 
 static int command_text(const struct command *command, int argc, char **argv)
 {
-	uint64_t max_chars = 8000;
-	const struct option table[] = {{"max-chars", '\0', OPTION_COUNT, &max_chars}};
+	uint64_t max_chars = UINT64_MAX; /* not given */
+	struct digest_params form = {.marks = false};
+	const struct option table[] = {
+		{"max-chars", '\0', OPTION_COUNT, &max_chars},
+		{"marks", '\0', OPTION_FLAG, &form.marks},
+	};
 	cleanup_options struct options options = {.words = NULL};
 	cleanup_found struct found found = FOUND_INIT;
 	cleanup_buf struct buf text = BUF_INIT;
 	cleanup_free char *whole = NULL;
 	struct terminal out;
 	struct err err = ERR_INIT;
-	int status = command_begin(command, &options, table, 1, argc, argv, 1, 2);
+	int status = command_begin(command, &options, table, 2, argc, argv, 1, 2);
 	char title[16];
 	int outcome;
 
@@ -30,7 +34,9 @@ static int command_text(const struct command *command, int argc, char **argv)
 	if (found_open(&found, options.words[0], &err) != 0)
 		return say_err(&err);
 	whole = mem_format("fumehood log %s", found_title(&found.entry, title));
-	if (fold_text(found.dirfd, options.words[1], (size_t)max_chars, whole, &text, &err) != 0)
+	form.whole = whole;
+	form.total_chars_max = max_chars == UINT64_MAX ? 0 : (size_t)max_chars;
+	if (fold_text(found.dirfd, options.words[1], &form, &text, &err) != 0)
 		return say_err(&err);
 	buf_append_char(&text, '\n');
 	terminal_init(&out, STDOUT_FILENO);
@@ -44,7 +50,7 @@ const struct command COMMAND_TEXT = {
 	.name = "text",
 	.summary = "show a cell's output as a language model reads it",
 	.example = "fumehood text work c7 --max-chars 2000",
-	.help = "Usage: fumehood text SESSION [CELL] [--max-chars N]\n"
+	.help = "Usage: fumehood text SESSION [CELL] [options]\n"
 		"\n"
 		"Prints the text of a cell for a language model: output as a terminal would show "
 		"it, results,\n"
@@ -55,6 +61,13 @@ const struct command COMMAND_TEXT = {
 		"  fumehood text work c7 --max-chars 2000\n"
 		"\n"
 		"Options:\n"
-		"      --max-chars N    longest text (default 8000 characters)\n",
+		"      --max-chars N    longest text (default 8000 characters; with --marks a "
+		"mebi)\n"
+		"      --marks          each output under a mark: [stdout], [execute_result_text], "
+		"[display_text],\n"
+		"                       [error]; images as a sentence; each cut to its first and "
+		"last "
+		"500\n"
+		"                       characters\n",
 	.run = command_text,
 };

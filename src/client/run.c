@@ -185,6 +185,8 @@ static int write_request(struct buf *request, const char *code, size_t len,
 	}
 	if (params->max_chars)
 		buf_printf(request, "\"max_chars\":%zu,", params->max_chars);
+	if (params->marks)
+		buf_append_string(request, "\"marks\":true,");
 	if (params->allow_stdin)
 		buf_append_string(request, "\"allow_stdin\":true,");
 	if (params->metadata) {
@@ -211,7 +213,8 @@ static int wait_cell(struct fh_session *session, const struct fh_run_params *par
 
 		if (session_next(session, -1, err) < 0)
 			return -1;
-		if (event_parse_inlined(buf_bytes(&session->line), session->line.len, &event, err) != 0)
+		if (event_parse_inlined(buf_bytes(&session->line), session->line.len, &event,
+					err) != 0)
 			return err_wrap(err, "the keeper sent a bad event");
 		if (event.cell && strcmp(event.cell, collect->result->cell) == 0)
 			collect_event(collect, &event);

@@ -88,7 +88,8 @@ static void put_run(struct keeper *keeper)
 	};
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		cleanup_free char *line = mem_format("{%s,'t':'2026-01-01T00:00:00.000000Z'}\n", lines[i]);
+		cleanup_free char *line =
+			mem_format("{%s,'t':'2026-01-01T00:00:00.000000Z'}\n", lines[i]);
 
 		for (char *quote = line; (quote = strchr(quote, '\'')); quote++)
 			*quote = '"';

@@ -183,8 +183,9 @@ static void fill_entry(const struct store *store, const struct config *config,
 }
 
 /*
- * Fills the directory that was made for the entry. Nothing is synced: a start waits for no disk, and until the keeper
- * syncs its journal (and this file with it) there is nothing that a power cut could lose.
+ * Fills the directory that was made for the entry. Nothing is synced: a start waits for no disk,
+ * and until the keeper syncs its journal (and this file with it) there is nothing that a power cut
+ * could lose.
  */
 static int fill_directory(int fd, const struct store_entry *entry, struct err *err)
 {

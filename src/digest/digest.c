@@ -12,8 +12,8 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "digest/figure.h"
 #include "digest/items.h"
+#include "digest/marks.h"
 #include "digest/outcome.h"
 #include "digest/page.h"
 #include "digest/rich.h"
@@ -21,6 +21,7 @@
 #include "digest/traceback.h"
 
 struct digest {
+	struct marks *marks; /* does everything in the marked form; NULL in the usual one */
 	size_t item_max;
 	size_t total_max;
 	char *whole;
@@ -51,6 +52,10 @@ struct digest *digest_new(const struct digest_params *params)
 
 	if (!params)
 		params = &DEFAULTS;
+	if (params->marks) {
+		digest->marks = marks_new(params->total_chars_max, params->whole);
+		return digest;
+	}
 	digest->total_max = limit(params->total_chars_max, DIGEST_TOTAL_CHARS);
 	digest->item_max = limit(params->item_chars_max, DIGEST_ITEM_CHARS);
 	if (digest->item_max > digest->total_max)
@@ -66,6 +71,11 @@ void digest_free(struct digest *digest)
 {
 	if (!digest)
 		return;
+	if (digest->marks) {
+		marks_free(digest->marks);
+		free(digest);
+		return;
+	}
 	items_release(&digest->items);
 	screen_release(&digest->part);
 	screen_release(&digest->scratch);
@@ -246,17 +256,8 @@ static void apply_input(struct digest *digest, const struct event *event)
 static void apply_truncated(struct digest *digest, const struct event *event)
 {
 	cleanup_buf struct buf line = BUF_INIT;
-	const char *name = json_get_string(event->body, "name");
-	const char *which = json_get_string(event->body, "limit");
-	int64_t bytes = json_get_int(event->body, "bytes_dropped", 0);
 
-	buf_printf(&line, "[%.20s: ", name ? name : "output");
-	figure_count(&line, bytes > 0 ? (uint64_t)bytes : 0);
-	buf_append_string(&line, bytes == 1 ? " byte left out" : " bytes left out");
-	if (which)
-		buf_printf(&line, ": over the limit %.40s]", which);
-	else
-		buf_append_string(&line, ": over the cell's output limit]");
+	outcome_truncated(&line, event->body);
 	screen_write(&digest->scratch, buf_bytes(&line), line.len);
 	add_scratch(digest, NULL);
 }
@@ -289,6 +290,10 @@ static void apply_clear(struct digest *digest, const struct event *event)
 
 void digest_apply(struct digest *digest, const struct event *event)
 {
+	if (digest->marks) {
+		marks_apply(digest->marks, event);
+		return;
+	}
 	switch (event->type) {
 	case EVENT_CELL:
 		keep_body(&digest->cell, event);
@@ -405,6 +410,10 @@ void digest_text(const struct digest *digest, struct buf *out)
 	struct writer writer = {.digest = digest, .previous = ITEM_OTHER};
 	cleanup_buf struct buf status = BUF_INIT;
 
+	if (digest->marks) {
+		marks_text(digest->marks, out);
+		return;
+	}
 	page_init(&writer.page, digest->whole);
 	write_items(&writer);
 	if (is_blank(buf_bytes(&writer.page.text), writer.page.text.len)) {

@@ -36,6 +36,7 @@
 #ifndef FH_DIGEST_DIGEST_H
 #define FH_DIGEST_DIGEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
@@ -51,6 +52,8 @@ struct digest_params {
 	size_t total_chars_max; /* 0: 8,000; the text is never longer than this */
 	const char *whole;      /* where the whole is, for the line about a cut, such as
 				   "fumehood log ID --cell c1"; NULL: not said. Copied. */
+	bool marks;             /* the form of marks.h, which has limits of its own: there
+				   total_chars_max 0 is its default, and items are cut at 1,000 */
 };
 
 /* `params` may be NULL (all defaults). The caller owns the digest. */

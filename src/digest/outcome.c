@@ -107,3 +107,18 @@ void outcome_line(struct buf *out, const struct json *cell, const struct json *f
 	if (line.len > 0)
 		buf_printf(out, "[%s]", buf_bytes(&line));
 }
+
+void outcome_truncated(struct buf *out, const struct json *body)
+{
+	const char *name = json_get_string(body, "name");
+	const char *which = json_get_string(body, "limit");
+	int64_t bytes = json_get_int(body, "bytes_dropped", 0);
+
+	buf_printf(out, "[%.20s: ", name ? name : "output");
+	figure_count(out, bytes > 0 ? (uint64_t)bytes : 0);
+	buf_append_string(out, bytes == 1 ? " byte left out" : " bytes left out");
+	if (which)
+		buf_printf(out, ": over the limit %.40s]", which);
+	else
+		buf_append_string(out, ": over the cell's output limit]");
+}

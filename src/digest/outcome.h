@@ -15,4 +15,7 @@
  */
 void outcome_line(struct buf *out, const struct json *cell, const struct json *finished);
 
+/* Appends a line in brackets, without LF, for the body of a `truncated` event. */
+void outcome_truncated(struct buf *out, const struct json *body);
+
 #endif

@@ -1,9 +1,10 @@
 /*
  * The engine interface: what the keeper asks of whatever executes cells.
  *
- * A keeper holds one engine. Calls go down and never block for longer than a start; what happens comes back
- * through struct engine_events, always from the loop and never from inside a call. All text given to the events is valid UTF-8;
- * JSON is parsed and checked, and owned by the callee of the event. At most one cell runs; the keeper queues.
+ * A keeper holds one engine. Calls go down and never block for longer than a start; what happens
+ * comes back through struct engine_events, always from the loop and never from inside a call. All
+ * text given to the events is valid UTF-8; JSON is parsed and checked, and owned by the callee of
+ * the event. At most one cell runs; the keeper queues.
  */
 #ifndef FH_ENGINE_ENGINE_H
 #define FH_ENGINE_ENGINE_H
@@ -23,27 +24,33 @@ enum engine_end { ENGINE_CELL_OK, ENGINE_CELL_ERROR, ENGINE_CELL_INTERRUPTED };
 enum engine_output { ENGINE_DISPLAY, ENGINE_UPDATE_DISPLAY, ENGINE_RESULT, ENGINE_ERROR };
 
 struct engine_death {
-	const char *reason; /* "signal 11 (segmentation fault)", "exit status 3", "out of memory" ... */
-	bool by_keeper;     /* engine_kill() was called for it */
+	const char *
+		reason; /* "signal 11 (segmentation fault)", "exit status 3", "out of memory" ... */
+	bool by_keeper; /* engine_kill() was called for it */
 };
 
 /* `cell` is the number given to engine_run; 0 means none has run yet. */
 struct engine_events {
-	/* Bytes written to stdout/stderr, decoded. `background`: not by the running cell's own code. */
+	/* Bytes written to stdout/stderr, decoded. `background`: not by the running cell's own
+	 * code. */
 	void (*stream)(void *data, uint32_t cell, bool is_stderr, bool background, const char *text,
 		       size_t len);
 	void (*output)(void *data, uint32_t cell, enum engine_output kind, struct json *body);
 	void (*clear)(void *data, uint32_t cell, bool wait);
-	void (*input_request)(void *data, uint32_t cell, const char *prompt, size_t len, bool password);
+	void (*input_request)(void *data, uint32_t cell, const char *prompt, size_t len,
+			      bool password);
 	/* The cell has ended and all it wrote has been delivered. */
 	void (*done)(void *data, uint32_t cell, enum engine_end end, int64_t execution_count);
 	/* What was asked under this number is answered; body NULL: by nothing that can be read. */
 	void (*answer)(void *data, uint32_t number, struct json *body);
-	/* Something that the user should know, such as "garbage": unreadable messages from the guest. */
+	/* Something that the user should know, such as "garbage": unreadable messages from the
+	 * guest. */
 	void (*warning)(void *data, uint32_t cell, const char *code, const char *message);
-	/* The interpreter is gone, all it wrote has been delivered, and everything it had started is killed. */
+	/* The interpreter is gone, all it wrote has been delivered, and everything it had started
+	 * is killed. */
 	void (*died)(void *data, const struct engine_death *death);
-	/* engine_start() or engine_restart() has succeeded: versions and language_info of the interpreter. */
+	/* engine_start() or engine_restart() has succeeded: versions and language_info of the
+	 * interpreter. */
 	void (*ready)(void *data, const struct json *hello);
 	/* ... or failed for good. */
 	void (*failed)(void *data, const struct err *err);
@@ -52,21 +59,26 @@ struct engine_events {
 struct engine_ops {
 	/* Starts an interpreter; `ready` or `failed` follows. */
 	int (*start)(struct engine *engine, struct err *err);
-	/* Runs code (valid UTF-8, may hold NUL) as cell `cell` (> 0, growing). Only when ready and idle. */
-	int (*run)(struct engine *engine, uint32_t cell, const char *code, size_t len, bool allow_stdin,
+	/* Runs code (valid UTF-8, may hold NUL) as cell `cell` (> 0, growing). Only when ready and
+	 * idle. */
+	int (*run)(struct engine *engine, uint32_t cell, const char *code, size_t len,
+		   bool allow_stdin, struct err *err);
+	/* Asks a question about the variables: `body` is JSON as guest/protocol.h has it. Only when
+	 * ready and idle; `answer` follows, or `died`. The top bit of `number` is set: it is never
+	 * that of a cell. */
+	int (*ask)(struct engine *engine, uint32_t number, const char *body, size_t len,
 		   struct err *err);
-	/* Asks a question about the variables: `body` is JSON as guest/protocol.h has it. Only when ready and
-	 * idle; `answer` follows, or `died`. The top bit of `number` is set: it is never that of a cell. */
-	int (*ask)(struct engine *engine, uint32_t number, const char *body, size_t len, struct err *err);
 	/* Asks the running cell (or ask) to stop. A number that is not running is left alone. */
 	int (*interrupt)(struct engine *engine, uint32_t cell, struct err *err);
 	/* Answers input_request; NULL is end of file. */
 	int (*input)(struct engine *engine, const char *text, size_t len, struct err *err);
 	/* Kills the interpreter and all it started; `died` follows. */
 	void (*kill)(struct engine *engine);
-	/* Pauses and resumes reading of output (a full disk): the writer then blocks in its pipe. */
+	/* Pauses and resumes reading of output (a full disk): the writer then blocks in its pipe.
+	 */
 	void (*pause)(struct engine *engine, bool paused);
-	/* usage since the start of the running (or last) cell: CPU of the whole box is not known yet; of the interpreter it is. */
+	/* usage since the start of the running (or last) cell: CPU of the whole box is not known
+	 * yet; of the interpreter it is. */
 	void (*usage)(struct engine *engine, int64_t *cpu_us, int64_t *rss_peak_bytes);
 	/* Closes all; no event comes after it. */
 	void (*free)(struct engine *engine);

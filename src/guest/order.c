@@ -7,8 +7,8 @@
  * write end gives what is still in it). The keeper usually needs a few microseconds, so we spin for
  * 20, then tell it that we wait (it may be letting a flood collect), and sleep a little at a time.
  * The wait ends 5 ms after the keeper has read and there is more all the same: then a child in the
- * background keeps a pipe full, and its output has no order to keep. A keeper that has read nothing yet
- * is one that a busy machine does not let run, and gets up to a second.
+ * background keeps a pipe full, and its output has no order to keep. A keeper that has read nothing
+ * yet is one that a busy machine does not let run, and gets up to a second.
  *
  * The private copies of the write ends serve two purposes: FIONREAD asks the right pipe even after
  * the program has redirected descriptor 1, and the next cell can be given its pipes back.

@@ -1,20 +1,24 @@
 /*
- * The types behind sys.stdout and sys.stderr: io.FileIO and io.TextIOWrapper with few methods replaced.
+ * The types behind sys.stdout and sys.stderr: io.FileIO and io.TextIOWrapper with few methods
+ * replaced.
  *
- * Raw.write keeps the order of the two pipes (order.c): when the other one was written last, it waits until both are empty.
- * It is the last step before the kernel, so it also sees what goes through sys.stdout.buffer.
+ * Raw.write keeps the order of the two pipes (order.c): when the other one was written last, it
+ * waits until both are empty. It is the last step before the kernel, so it also sees what goes
+ * through sys.stdout.buffer.
  *
- * Text.write must look at two things more, before the text disappears in a buffer: whether the other stream still holds unflushed
- * text, and which cell the writer belongs to. Both are decided in Python (the hook, streams.py). But a cell
- * prints a hundred thousand lines to the same stream from one thread, and a method in Python would cost
- * as much as the printing itself: so the hook names one stream as `fast`, until it says otherwise.
+ * Text.write must look at two things more, before the text disappears in a buffer: whether the
+ * other stream still holds unflushed text, and which cell the writer belongs to. Both are decided
+ * in Python (the hook, streams.py). But a cell prints a hundred thousand lines to the same stream
+ * from one thread, and a method in Python would cost as much as the printing itself: so the hook
+ * names one stream as `fast`, until it says otherwise.
  *
- * Short text of the fast stream does not pass through TextIOWrapper and BufferedWriter either, which cost twice as much as the
- * write(2) at each line's end: what is behind the last newline is held here. The hook calls a stream fast only
- * while nobody has touched its encoding, its buffer or its life, so the bytes are the same.
+ * Short text of the fast stream does not pass through TextIOWrapper and BufferedWriter either,
+ * which cost twice as much as the write(2) at each line's end: what is behind the last newline is
+ * held here. The hook calls a stream fast only while nobody has touched its encoding, its buffer or
+ * its life, so the bytes are the same.
  *
- * Threads: the GIL is given up around write(2). The bytes are taken out of `held` before that, so that another thread that prints
- * meanwhile neither writes them again nor loses its own.
+ * Threads: the GIL is given up around write(2). The bytes are taken out of `held` before that, so
+ * that another thread that prints meanwhile neither writes them again nor loses its own.
  */
 #include "guest.h"
 
@@ -23,9 +27,9 @@
 #include <unistd.h>
 
 enum {
-	HELD_BYTES_MAX = 8192,           /* longer text goes through TextIOWrapper */
-	LONG_CHARS_MIN = 1 << 20,        /* text so long is handed on in pieces, the first of which is */
-	PIECE_CHARS = 256 << 10,         /* on its way while the next one is encoded */
+	HELD_BYTES_MAX = 8192,    /* longer text goes through TextIOWrapper */
+	LONG_CHARS_MIN = 1 << 20, /* text so long is handed on in pieces, the first of which is */
+	PIECE_CHARS = 256 << 10,  /* on its way while the next one is encoded */
 };
 
 /* Static: see guest.h. `fast`, `fast_raw` and `last` are only compared, never followed. */
@@ -45,8 +49,7 @@ static void take_turn(const PyObject *raw)
 	if (raw == stream.last)
 		return;
 	if (!order_settled()) {
-		Py_BEGIN_ALLOW_THREADS
-		order_settle();
+		Py_BEGIN_ALLOW_THREADS order_settle();
 		Py_END_ALLOW_THREADS
 	}
 	stream.last = raw;
@@ -82,17 +85,20 @@ static int write_held(void)
 		ssize_t wrote;
 		int error;
 
-		Py_BEGIN_ALLOW_THREADS
-		wrote = write(stream.fast_fd, bytes + done, len - done);
+		Py_BEGIN_ALLOW_THREADS wrote = write(stream.fast_fd, bytes + done, len - done);
 		error = errno;
-		Py_END_ALLOW_THREADS
-		if (wrote >= 0) {
+		Py_END_ALLOW_THREADS if (wrote >= 0)
+		{
 			done += (size_t)wrote;
-		} else if (error != EINTR) {
+		}
+		else if (error != EINTR)
+		{
 			errno = error;
 			PyErr_SetFromErrno(PyExc_OSError);
 			return -1;
-		} else if (PyErr_CheckSignals() < 0) {
+		}
+		else if (PyErr_CheckSignals() < 0)
+		{
 			give_back(bytes + done, len - done);
 			return -1;
 		}
@@ -100,7 +106,8 @@ static int write_held(void)
 	return 0;
 }
 
-/* 1: the text is held or written; 0: it has to go the long way, and nothing is held; -1: exception. */
+/* 1: the text is held or written; 0: it has to go the long way, and nothing is held; -1: exception.
+ */
 static int write_short(PyObject *text)
 {
 	PyObject *encoded = PyUnicode_AsUTF8String(text);
@@ -130,7 +137,8 @@ static PyObject *write_pieces(PyObject *target, PyObject *self, PyObject *text, 
 {
 	for (Py_ssize_t at = 0; at < len; at += PIECE_CHARS) {
 		PyObject *piece = PyUnicode_Substring(text, at, at + PIECE_CHARS);
-		PyObject *count = piece ? PyObject_CallFunctionObjArgs(target, self, piece, NULL) : NULL;
+		PyObject *count =
+			piece ? PyObject_CallFunctionObjArgs(target, self, piece, NULL) : NULL;
 
 		Py_XDECREF(piece);
 		if (!count)
@@ -177,7 +185,8 @@ static PyObject *text_flush(PyObject *self, PyObject *none)
 	return PyObject_CallFunctionObjArgs(stream.text_flush, self, NULL);
 }
 
-/* set_fast(stream, raw, fd), or set_fast(None, None, -1). What either stream still holds is written first. */
+/* set_fast(stream, raw, fd), or set_fast(None, None, -1). What either stream still holds is written
+ * first. */
 PyObject *stream_set_fast(PyObject *module, PyObject *arguments)
 {
 	PyObject *text, *raw;

@@ -17,8 +17,10 @@
 #include "base/err.h"
 #include "base/json.h"
 
-enum { EVENT_LINE_BYTES_MAX = 4 << 20 };    /* a longer line in a journal is damage */
-enum { EVENT_INLINED_BYTES_MAX = 256 << 20 }; /* of a line with its blobs inlined (16 MiB, escaped) */
+enum { EVENT_LINE_BYTES_MAX = 4 << 20 }; /* a longer line in a journal is damage */
+enum {
+	EVENT_INLINED_BYTES_MAX = 256 << 20
+};                                          /* of a line with its blobs inlined (16 MiB, escaped) */
 enum { EVENT_STREAM_BYTES_MAX = 64 << 10 }; /* text of one stream event, as UTF-8 */
 enum { EVENT_INLINE_BYTES_MAX = 64 << 10 }; /* a longer value of another event goes into a blob */
 enum { EVENT_FORMAT = 1 };                  /* `format` in the first line */

@@ -50,8 +50,9 @@ struct journal {
 	struct buf draft; /* the line that is being made */
 	bool ahead;       /* fallocate works on this file system */
 	bool full;        /* space was refused: ordinary events are too */
-	bool spent;       /* the record's limit has refused an event: ordinary ones are refused for good */
-	bool ragged;      /* behind `size` is a piece of a failed write */
+	bool spent;  /* the record's limit has refused an event: ordinary ones are refused for good
+		      */
+	bool ragged; /* behind `size` is a piece of a failed write */
 	atomic_bool name_unsynced;
 };
 
@@ -144,7 +145,8 @@ static int write_line(struct journal *journal, const char *bytes, size_t len, st
 	if (done == len)
 		return 0;
 	journal->full = journal->full || errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-	/* A limit set from outside (RLIMIT_FSIZE) can be lifted again, as a full disk can be freed. */
+	/* A limit set from outside (RLIMIT_FSIZE) can be lifted again, as a full disk can be freed.
+	 */
 	if (errno == EFBIG)
 		err_set(err, ERR_NO_SPACE,
 			"the journal has reached the largest file size allowed (RLIMIT_FSIZE)");
@@ -231,7 +233,8 @@ const char *journal_last_line(const struct journal *journal, size_t *len)
  * when it was given away. */
 static int sync_directory(const struct journal *journal)
 {
-	cleanup_fd int config = openat(journal->dirfd, "session.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	cleanup_fd int config =
+		openat(journal->dirfd, "session.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
 	if (config >= 0 && fsync(config) != 0)
 		return -1;

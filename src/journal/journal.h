@@ -59,15 +59,16 @@ const char *journal_last_line(const struct journal *journal, size_t *len);
  * while the owner appends. */
 int journal_sync(struct journal *journal, struct err *err);
 
-uint64_t journal_seq(const struct journal *journal);      /* last seq */
-uint64_t journal_bytes(const struct journal *journal);    /* journal and blobs together */
+uint64_t journal_seq(const struct journal *journal);   /* last seq */
+uint64_t journal_bytes(const struct journal *journal); /* journal and blobs together */
 /* Another limit of journal and blobs together, before the first event. */
 void journal_set_limit(struct journal *journal, uint64_t bytes_max);
 /* The record's limit has refused an event: from then on it refuses all but the reserved types. */
 bool journal_is_spent(const struct journal *journal);
 uint64_t journal_repaired(const struct journal *journal); /* U+FFFD put in for bad text so far */
 
-/* Is there disk space again? Tries to allocate ahead once more; 0 when ordinary events fit again. */
+/* Is there disk space again? Tries to allocate ahead once more; 0 when ordinary events fit again.
+ */
 int journal_retry_space(struct journal *journal, struct err *err);
 
 /* --- blobs ------------------------------------------------------------------------------------ */

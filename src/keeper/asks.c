@@ -42,12 +42,12 @@ struct answer_member {
 };
 
 static const struct answer_member MEMBERS[] = {
-	{ASK_COMPLETE, "matches", JSON_ARRAY},     {ASK_COMPLETE, "cursor_start", JSON_INT},
-	{ASK_COMPLETE, "cursor_end", JSON_INT},    {ASK_COMPLETE, "metadata", JSON_OBJECT},
-	{ASK_COMPLETE, "partial", JSON_BOOL},      {ASK_INSPECT, "found", JSON_BOOL},
-	{ASK_INSPECT, "data", JSON_OBJECT},        {ASK_INSPECT, "metadata", JSON_OBJECT},
-	{ASK_INSPECT, "partial", JSON_BOOL},       {ASK_VARIABLES, "variables", JSON_ARRAY},
-	{ASK_VARIABLES, "total", JSON_INT},        {ASK_VARIABLES, "truncated", JSON_BOOL},
+	{ASK_COMPLETE, "matches", JSON_ARRAY},  {ASK_COMPLETE, "cursor_start", JSON_INT},
+	{ASK_COMPLETE, "cursor_end", JSON_INT}, {ASK_COMPLETE, "metadata", JSON_OBJECT},
+	{ASK_COMPLETE, "partial", JSON_BOOL},   {ASK_INSPECT, "found", JSON_BOOL},
+	{ASK_INSPECT, "data", JSON_OBJECT},     {ASK_INSPECT, "metadata", JSON_OBJECT},
+	{ASK_INSPECT, "partial", JSON_BOOL},    {ASK_VARIABLES, "variables", JSON_ARRAY},
+	{ASK_VARIABLES, "total", JSON_INT},     {ASK_VARIABLES, "truncated", JSON_BOOL},
 	{ASK_VARIABLES, "partial", JSON_BOOL},
 };
 
@@ -179,7 +179,8 @@ void ask_timer_fired(uv_timer_t *timer)
 			       ask->rung == ASK_INTERRUPTED ? ASK_AGAIN_MS : ASK_GIVE_UP_MS, 0);
 		return;
 	}
-	err_set(&err, ERR_TIMEOUT, "code of the session does not end, and did not heed two "
+	err_set(&err, ERR_TIMEOUT,
+		"code of the session does not end, and did not heed two "
 		"interrupts; \"restart\" gives up its variables");
 	ask_tell(ask, NULL, &err);
 	while (ask->next) {
@@ -216,7 +217,8 @@ void session_answered(struct session *session, uint32_t number, const struct jso
 	ask_pop(session);
 	body = answer_body(ask->kind, answer);
 	if (!body)
-		err_set(&err, ERR_CORRUPT, "the interpreter gave no readable answer; code of the "
+		err_set(&err, ERR_CORRUPT,
+			"the interpreter gave no readable answer; code of the "
 			"session may have changed it");
 	ask_tell(ask, body, body ? NULL : &err);
 	ask_free(ask);

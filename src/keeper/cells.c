@@ -21,14 +21,14 @@ struct cells {
 
 #define NO CELL_STATE_COUNT /* no such move */
 
+/* Rows: the state; columns: START, TIME_UP, DONE, DIED, CANCEL. */
 static const enum cell_state CELL_MOVES[CELL_STATE_COUNT][CELL_EVENT_COUNT] = {
-	/*                          START         TIME_UP                 DONE           DIED           CANCEL */
-	[CELL_QUEUED] =            {CELL_RUNNING, NO,                     NO,            NO,            CELL_FINISHED},
-	[CELL_RUNNING] =           {NO,           CELL_INTERRUPTED,       CELL_FINISHED, CELL_FINISHED, NO},
-	[CELL_INTERRUPTED] =       {NO,           CELL_INTERRUPTED_AGAIN, CELL_FINISHED, CELL_FINISHED, NO},
-	[CELL_INTERRUPTED_AGAIN] = {NO,           CELL_KILLED,            CELL_FINISHED, CELL_FINISHED, NO},
-	[CELL_KILLED] =            {NO,           NO,                     CELL_FINISHED, CELL_FINISHED, NO},
-	[CELL_FINISHED] =          {NO,           NO,                     NO,            NO,            NO},
+	[CELL_QUEUED] = {CELL_RUNNING, NO, NO, NO, CELL_FINISHED},
+	[CELL_RUNNING] = {NO, CELL_INTERRUPTED, CELL_FINISHED, CELL_FINISHED, NO},
+	[CELL_INTERRUPTED] = {NO, CELL_INTERRUPTED_AGAIN, CELL_FINISHED, CELL_FINISHED, NO},
+	[CELL_INTERRUPTED_AGAIN] = {NO, CELL_KILLED, CELL_FINISHED, CELL_FINISHED, NO},
+	[CELL_KILLED] = {NO, NO, CELL_FINISHED, CELL_FINISHED, NO},
+	[CELL_FINISHED] = {NO, NO, NO, NO, NO},
 };
 
 struct cells *cells_new(void)
@@ -53,7 +53,8 @@ void cells_free(struct cells *cells)
 	free(cells);
 }
 
-/* FNV-1a. Ids are chosen by the session's own client, so a flood of collisions harms only itself. */
+/* FNV-1a. Ids are chosen by the session's own client, so a flood of collisions harms only itself.
+ */
 static uint32_t id_hash(const char *id)
 {
 	uint32_t hash = 2166136261U;

@@ -9,7 +9,8 @@
  *     │ cancel          │ done, died     │ done, died    │ done, died        │ died
  *     └──────────────► FINISHED ◄────────┴───────────────┴───────────────────┘
  *
- * Cells are never forgotten: their ids stay taken, and the text for the model of any of them can be asked for.
+ * Cells are never forgotten: their ids stay taken, and the text for the model of any of them can be
+ * asked for.
  */
 #ifndef FH_KEEPER_CELLS_H
 #define FH_KEEPER_CELLS_H
@@ -37,13 +38,14 @@ enum drop { DROP_OUTPUT, DROP_BACKGROUND, DROP_RECORD, DROP_NO_SPACE, DROP_COUNT
 
 struct cell {
 	char id[65];
-	uint32_t number;        /* 1, 2, 3 ... in the session */
+	uint32_t number; /* 1, 2, 3 ... in the session */
 	enum cell_state state;
-	uint64_t seq;           /* of its `cell` event */
-	uint64_t output_bytes;  /* streams and displays so far */
+	uint64_t seq;          /* of its `cell` event */
+	uint64_t output_bytes; /* streams and displays so far */
 	uint64_t background_bytes;
-	size_t end_bytes;       /* results and errors told past the limit of output */
-	uint64_t dropped[DROP_COUNT][2]; /* bytes of stdout, stderr by reason, not told yet as `truncated` */
+	size_t end_bytes; /* results and errors told past the limit of output */
+	uint64_t dropped[DROP_COUNT]
+			[2]; /* bytes of stdout, stderr by reason, not told yet as `truncated` */
 	bool warned[DROP_COUNT];
 	unsigned images;
 	/* only until it has finished: */
@@ -51,10 +53,11 @@ struct cell {
 	size_t code_len;
 	int64_t timeout_us;
 	bool allow_stdin;
-	int64_t max_chars;      /* -1: no `text` in finished */
-	int64_t started_us;     /* monotonic */
+	int64_t max_chars;  /* -1: no `text` in finished */
+	bool marks;         /* that text is in the marked form */
+	int64_t started_us; /* monotonic */
 	bool user_interrupted;
-	bool asking;            /* an input_request is open */
+	bool asking; /* an input_request is open */
 	bool asking_password;
 };
 
@@ -63,14 +66,16 @@ struct cells;
 struct cells *cells_new(void);
 void cells_free(struct cells *cells);
 
-/* A new cell with a copy of `id`, which must be free; state QUEUED and last in the queue. Borrowed; valid for good. */
+/* A new cell with a copy of `id`, which must be free; state QUEUED and last in the queue. Borrowed;
+ * valid for good. */
 struct cell *cells_add(struct cells *cells, const char *id);
 
 struct cell *cells_find(const struct cells *cells, const char *id); /* NULL: no such */
 struct cell *cells_at(const struct cells *cells, uint32_t number);  /* NULL: no such */
 uint32_t cells_count(const struct cells *cells);
 
-/* Writes an id that is free: c<number of the next cell>, or with letters appended when a client took that. */
+/* Writes an id that is free: c<number of the next cell>, or with letters appended when a client
+ * took that. */
 void cells_free_id(const struct cells *cells, char id[static 65]);
 
 /* The queue. */

@@ -12,9 +12,9 @@
 #include "keeper/server_internal.h"
 
 enum {
-	OUT_EVENTS_BYTES_MAX = 512 << 10,    /* no more events are added above this */
-	OUT_REQUESTS_BYTES_MAX = 4 << 20,    /* the client is not read from above this */
-	INLINE_BYTES_MAX = 16 << 20,         /* values inlined into one event */
+	OUT_EVENTS_BYTES_MAX = 512 << 10, /* no more events are added above this */
+	OUT_REQUESTS_BYTES_MAX = 4 << 20, /* the client is not read from above this */
+	INLINE_BYTES_MAX = 16 << 20,      /* values inlined into one event */
 };
 
 struct client *client_keep(struct client *client)
@@ -33,7 +33,8 @@ void client_drop(struct client *client)
 	free(client);
 }
 
-/* --- writing ------------------------------------------------------------------------------------ */
+/* --- writing ------------------------------------------------------------------------------------
+ */
 
 struct write_job {
 	uv_write_t request;
@@ -124,7 +125,8 @@ void client_refuse(struct client *client, const struct json *id, const struct er
 	buf_append_string(&client->out, "}\n");
 }
 
-/* --- events ------------------------------------------------------------------------------------- */
+/* --- events -------------------------------------------------------------------------------------
+ */
 
 void client_subscribe(struct client *client, const struct subscription *subscription)
 {
@@ -149,7 +151,8 @@ static void send_inlined(struct client *client, const char *line, size_t len)
 	bool inlined = false;
 
 	if (event_parse(line, len - 1, &event, NULL) != 0 ||
-	    event_inline(client->server->dirfd, &event, INLINE_BYTES_MAX, &inlined, NULL) != 0 || !inlined)
+	    event_inline(client->server->dirfd, &event, INLINE_BYTES_MAX, &inlined, NULL) != 0 ||
+	    !inlined)
 		buf_append(&client->out, line, len);
 	else
 		event_write(&client->out, &event);
@@ -226,8 +229,8 @@ void client_pump(struct client *client)
 	while (client->sent < last) {
 		size_t len;
 
-		if (client->out.len >= OUT_EVENTS_BYTES_MAX || (client->writing && client->out.len > 0 &&
-								client->subscription.lossy)) {
+		if (client->out.len >= OUT_EVENTS_BYTES_MAX ||
+		    (client->writing && client->out.len > 0 && client->subscription.lossy)) {
 			client->lagging = true;
 			return;
 		}
@@ -243,7 +246,8 @@ void client_pump(struct client *client)
 		client->subscribed = false;
 }
 
-/* --- reading ------------------------------------------------------------------------------------ */
+/* --- reading ------------------------------------------------------------------------------------
+ */
 
 static void read_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *room)
 {
@@ -271,12 +275,14 @@ static bool takes_answers(const struct client *client)
 	return !client->closed && client->greeted && client->out.len < OUT_REQUESTS_BYTES_MAX;
 }
 
-/* Hands over each whole line; what is left of `in` is the beginning of the next, unless answers pile up. */
+/* Hands over each whole line; what is left of `in` is the beginning of the next, unless answers
+ * pile up. */
 static void take_lines(struct client *client)
 {
 	while (takes_answers(client)) {
 		const char *bytes = buf_bytes(&client->in);
-		const char *end = memchr(bytes + client->scanned, '\n', client->in.len - client->scanned);
+		const char *end =
+			memchr(bytes + client->scanned, '\n', client->in.len - client->scanned);
 		size_t len;
 
 		if (!end)
@@ -310,9 +316,10 @@ static void hangup_closed(uv_handle_t *handle)
 }
 
 /*
- * The client sends no more. One that has only shut down its writing half still gets its answers and events; one that
- * has closed is gone. libuv stops looking at a stream that has ended, so a poll of the same socket waits for the
- * hang-up: epoll reports that whatever is asked for, and UV_PRIORITIZED never comes on such a socket.
+ * The client sends no more. One that has only shut down its writing half still gets its answers and
+ * events; one that has closed is gone. libuv stops looking at a stream that has ended, so a poll of
+ * the same socket waits for the hang-up: epoll reports that whatever is asked for, and
+ * UV_PRIORITIZED never comes on such a socket.
  */
 static void read_end(struct client *client)
 {
@@ -389,7 +396,8 @@ void client_greet(struct client *client)
 	client_throttle(client);
 }
 
-/* --- life --------------------------------------------------------------------------------------- */
+/* --- life ---------------------------------------------------------------------------------------
+ */
 
 struct client *client_new(struct server *server)
 {

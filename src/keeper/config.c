@@ -1,6 +1,6 @@
 /*
- * Reading session.json; see config.h. One table names every key, so that reading and the message about an
- * unknown key come from the same place.
+ * Reading session.json; see config.h. One table names every key, so that reading and the message
+ * about an unknown key come from the same place.
  */
 #include "keeper/config.h"
 
@@ -119,9 +119,10 @@ static int read_workspace(const char *key, size_t key_len, struct json *value, v
 	} else if (strcmp(key, "path_base64") == 0) {
 		cleanup_buf struct buf path = BUF_INIT;
 
-		if (!text || hash_base64_decode(&path, text, len) != 0 || buf_bytes(&path)[0] != '/' ||
-		    strlen(buf_bytes(&path)) != path.len)
-			return wrong(reader->err, "workspace.path_base64", "an absolute path in base64");
+		if (!text || hash_base64_decode(&path, text, len) != 0 ||
+		    buf_bytes(&path)[0] != '/' || strlen(buf_bytes(&path)) != path.len)
+			return wrong(reader->err, "workspace.path_base64",
+				     "an absolute path in base64");
 		config->workspace = mem_string(buf_bytes(&path));
 	} else if (strcmp(key, "mode") == 0) {
 		if (!text || (strcmp(text, "rw") != 0 && strcmp(text, "ro") != 0))
@@ -130,7 +131,8 @@ static int read_workspace(const char *key, size_t key_len, struct json *value, v
 	} else if (strcmp(key, "private") == 0) {
 		config->workspace_private = json_bool(value, false);
 	} else {
-		return err_set(reader->err, ERR_INVALID, "session.json: unknown key \"workspace.%s\"", key);
+		return err_set(reader->err, ERR_INVALID,
+			       "session.json: unknown key \"workspace.%s\"", key);
 	}
 	return 0;
 }
@@ -167,7 +169,8 @@ static int read_key(const char *key, size_t key_len, struct json *value, void *d
 		return json_int(value, 0) == CONFIG_FORMAT
 			       ? 0
 			       : err_set(reader->err, ERR_UNSUPPORTED,
-					 "session.json is of another format; use the version that made it");
+					 "session.json is of another format; use the version that "
+					 "made it");
 	if (strcmp(key, "id") == 0)
 		return read_string(reader, key, value, &config->id);
 	if (strcmp(key, "name") == 0)
@@ -175,7 +178,8 @@ static int read_key(const char *key, size_t key_len, struct json *value, void *d
 	if (strcmp(key, "created") == 0)
 		return text ? 0 : wrong(reader->err, key, "a time");
 	if (strcmp(key, "engine") == 0)
-		return text && strcmp(text, "python") == 0 ? 0 : wrong(reader->err, key, "\"python\"");
+		return text && strcmp(text, "python") == 0 ? 0
+							   : wrong(reader->err, key, "\"python\"");
 	if (strcmp(key, "python") == 0)
 		return read_string(reader, key, value, &config->python);
 	if (strcmp(key, "tier") == 0)
@@ -188,7 +192,8 @@ static int read_key(const char *key, size_t key_len, struct json *value, void *d
 							  : wrong(reader->err, key, "an object");
 	if (strcmp(key, "ends_with_client") == 0) {
 		config->ends_with_client = json_bool(value, false);
-		return json_type_of(value) == JSON_BOOL ? 0 : wrong(reader->err, key, "true or false");
+		return json_type_of(value) == JSON_BOOL ? 0
+							: wrong(reader->err, key, "true or false");
 	}
 	if (strcmp(key, "notebook") == 0) {
 		config->notebook = json_type_of(value) == JSON_OBJECT ? json_keep(value) : NULL;
@@ -236,7 +241,8 @@ static int choose_key(const char *key, size_t key_len, struct json *value, void 
 	for (size_t i = 0; i < sizeof(free_keys) / sizeof(*free_keys); i++)
 		if (strcmp(key, free_keys[i]) == 0)
 			return read_key(key, key_len, value, data);
-	return err_set(reader->err, ERR_INVALID, "\"%s\" cannot be chosen of a session that is ready", key);
+	return err_set(reader->err, ERR_INVALID,
+		       "\"%s\" cannot be chosen of a session that is ready", key);
 }
 
 int config_choose(struct config *config, struct json *chosen, struct err *err)
@@ -273,7 +279,8 @@ void config_write(struct buf *out, const struct config *config, const struct jso
 	clock_format(clock_wall_us(), created);
 	json_set_int(object, "format", CONFIG_FORMAT);
 	json_set_string(object, "id", config->id);
-	json_set(object, "name", config->name ? json_new_string(config->name, strlen(config->name)) : NULL);
+	json_set(object, "name",
+		 config->name ? json_new_string(config->name, strlen(config->name)) : NULL);
 	json_set_string(object, "created", created);
 	json_set_string(object, "engine", "python");
 	json_set_string(object, "python", config->python);

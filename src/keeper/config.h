@@ -1,7 +1,7 @@
 /*
- * session.json: what a session was started with. Written by the client that made the session, read by
- * each keeper of it. Read strictly: an unknown key or a wrong type is an error, because a misspelt limit must
- * not silently be no limit.
+ * session.json: what a session was started with. Written by the client that made the session, read
+ * by each keeper of it. Read strictly: an unknown key or a wrong type is an error, because a
+ * misspelt limit must not silently be no limit.
  */
 #ifndef FH_KEEPER_CONFIG_H
 #define FH_KEEPER_CONFIG_H
@@ -18,15 +18,15 @@ enum { CONFIG_FORMAT = 1, CONFIG_BYTES_MAX = 16 << 20 };
 
 /* Every limit of a session, by the name under which it is reported when it is hit. */
 struct limits {
-	double wall_s;            /* a cell's wall time; > 0 */
-	uint64_t output_bytes;    /* streams and displays of a cell */
-	uint64_t background_bytes;/* output of a cell after its end */
-	uint64_t queue;           /* cells that wait */
-	uint64_t record_bytes;    /* journal and blobs together */
-	uint64_t processes;       /* processes and threads */
-	uint64_t files;           /* open files of a process */
-	uint64_t file_bytes;      /* size of a file */
-	uint64_t tmp_bytes;       /* private /tmp */
+	double wall_s;             /* a cell's wall time; > 0 */
+	uint64_t output_bytes;     /* streams and displays of a cell */
+	uint64_t background_bytes; /* output of a cell after its end */
+	uint64_t queue;            /* cells that wait */
+	uint64_t record_bytes;     /* journal and blobs together */
+	uint64_t processes;        /* processes and threads */
+	uint64_t files;            /* open files of a process */
+	uint64_t file_bytes;       /* size of a file */
+	uint64_t tmp_bytes;        /* private /tmp */
 };
 
 struct config {
@@ -36,7 +36,7 @@ struct config {
 	char *workspace; /* absolute host path, any bytes */
 	bool workspace_private;
 	enum workspace_mode workspace_mode;
-	enum tier tier;  /* TIER_PARTIAL or TIER_NONE */
+	enum tier tier; /* TIER_PARTIAL or TIER_NONE */
 	bool ends_with_client;
 	struct limits limits;
 	struct json *notebook; /* {"metadata":{...}} of the notebook that is run, or NULL */

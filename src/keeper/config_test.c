@@ -37,13 +37,17 @@ static int folder_remove(void **state)
 	return file_remove_tree(AT_FDCWD, folder->path, NULL);
 }
 
-static int read_text(const struct folder *folder, const char *text, struct config *config, struct err *err)
+static int read_text(const struct folder *folder, const char *text, struct config *config,
+		     struct err *err)
 {
-	assert_int_equal(file_replace(folder->fd, "session.json", text, strlen(text), 0600, NULL), 0);
+	assert_int_equal(file_replace(folder->fd, "session.json", text, strlen(text), 0600, NULL),
+			 0);
 	return config_read(folder->fd, config, err);
 }
 
-#define HEAD "{\"format\":1,\"id\":\"abc\",\"python\":\"/usr/bin/python3\",\"workspace\":{\"path\":\"/w\"}"
+#define HEAD \
+	"{\"format\":1,\"id\":\"abc\",\"python\":\"/usr/bin/python3\",\"workspace\":{\"path\":\"/" \
+	"w\"}"
 
 static void defaults(void **state)
 {
@@ -68,12 +72,17 @@ static void every_key(void **state)
 	struct err err = ERR_INIT;
 
 	assert_int_equal(read_text(*state,
-				   "{\"format\":1,\"id\":\"abc\",\"name\":\"n m\",\"created\":\"2026-11-29T00:00:00Z\","
-				   "\"engine\":\"python\",\"python\":\"/p\",\"tier\":\"none\",\"ends_with_client\":true,"
-				   "\"workspace\":{\"path_base64\":\"L3f/Cg==\",\"mode\":\"ro\",\"private\":true},"
-				   "\"limits\":{\"wall_s\":1.5,\"output_bytes\":7,\"queue\":3,\"processes\":9},"
+				   "{\"format\":1,\"id\":\"abc\",\"name\":\"n "
+				   "m\",\"created\":\"2026-11-29T00:00:00Z\","
+				   "\"engine\":\"python\",\"python\":\"/"
+				   "p\",\"tier\":\"none\",\"ends_with_client\":true,"
+				   "\"workspace\":{\"path_base64\":\"L3f/"
+				   "Cg==\",\"mode\":\"ro\",\"private\":true},"
+				   "\"limits\":{\"wall_s\":1.5,\"output_bytes\":7,\"queue\":3,"
+				   "\"processes\":9},"
 				   "\"notebook\":{\"metadata\":{\"a\":1}}}",
-				   &config, &err), 0);
+				   &config, &err),
+			 0);
 	assert_string_equal(config.name, "n m");
 	assert_string_equal(config.workspace, "/w\xff\n"); /* any bytes but NUL */
 	assert_int_equal(config.workspace_mode, WORKSPACE_RO);
@@ -123,7 +132,8 @@ static void wrong_values(void **state)
 		if (read_text(*state, BAD[i].text, &config, &err) == 0)
 			fail_msg("taken: %s", BAD[i].text);
 		if (!strstr(err.text, BAD[i].words))
-			fail_msg("%s: \"%s\" does not say \"%s\"", BAD[i].text, err.text, BAD[i].words);
+			fail_msg("%s: \"%s\" does not say \"%s\"", BAD[i].text, err.text,
+				 BAD[i].words);
 		config_release(&config);
 	}
 }
@@ -153,10 +163,13 @@ static void what_is_chosen_is_written(void **state)
 	struct buf written = BUF_INIT;
 	struct err err = ERR_INIT;
 
-	assert_int_equal(choose("{\"name\":\"n m\",\"limits\":{\"wall_s\":1.5,\"output_bytes\":7,\"queue\":3,"
-				"\"record_bytes\":9000000,\"background_bytes\":8},\"ends_with_client\":true,"
-				"\"notebook\":{\"metadata\":{\"a\":1}}}",
-				&config, &written, &err), 0);
+	assert_int_equal(
+		choose("{\"name\":\"n "
+		       "m\",\"limits\":{\"wall_s\":1.5,\"output_bytes\":7,\"queue\":3,"
+		       "\"record_bytes\":9000000,\"background_bytes\":8},\"ends_with_client\":true,"
+		       "\"notebook\":{\"metadata\":{\"a\":1}}}",
+		       &config, &written, &err),
+		0);
 	assert_int_equal(read_text(*state, buf_bytes(&written), &again, &err), 0);
 	assert_string_equal(again.id, "abc");
 	assert_string_equal(again.name, "n m");
@@ -194,7 +207,8 @@ static void what_cannot_be_chosen(void **state)
 		if (choose(bad[i].text, &config, NULL, &err) == 0)
 			fail_msg("taken: %s", bad[i].text);
 		if (!strstr(err.text, bad[i].words))
-			fail_msg("%s: \"%s\" does not say \"%s\"", bad[i].text, err.text, bad[i].words);
+			fail_msg("%s: \"%s\" does not say \"%s\"", bad[i].text, err.text,
+				 bad[i].words);
 		config_release(&config);
 	}
 }

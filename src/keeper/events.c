@@ -1,8 +1,10 @@
 /*
- * What engine and record tell the session: each becomes events of the journal, a move of the state, or both.
+ * What engine and record tell the session: each becomes events of the journal, a move of the state,
+ * or both.
  *
- * Everything that comes from the engine comes from a guest, so it is given a known form here: unknown members
- * are left out, missing ones get a default, and every byte counts against the cell's limits.
+ * Everything that comes from the engine comes from a guest, so it is given a known form here:
+ * unknown members are left out, missing ones get a default, and every byte counts against the
+ * cell's limits.
  */
 #include <assert.h>
 #include <string.h>
@@ -12,7 +14,8 @@
 #include "keeper/session.h"
 #include "keeper/spare.h"
 
-/* --- events of the engine ------------------------------------------------------------------------ */
+/* --- events of the engine ------------------------------------------------------------------------
+ */
 
 /* The cell that output belongs to: the named one, else the last. */
 static struct cell *cell_of(struct session *session, uint32_t number)
@@ -28,7 +31,8 @@ enum { END_BYTES_MAX = 1 << 20 }; /* results and errors past a cell's limit of o
 static size_t output_allowance(struct session *session, struct cell *cell, size_t len)
 {
 	bool running = cell == session->running;
-	uint64_t limit = running ? session->config.limits.output_bytes : session->config.limits.background_bytes;
+	uint64_t limit = running ? session->config.limits.output_bytes
+				 : session->config.limits.background_bytes;
 	uint64_t *used = running ? &cell->output_bytes : &cell->background_bytes;
 	size_t room = *used >= limit ? 0 : limit - *used < len ? (size_t)(limit - *used) : len;
 
@@ -49,16 +53,18 @@ static void drop_output(struct session *session, struct cell *cell, bool is_stde
 	if (cell->warned[drop])
 		return;
 	cell->warned[drop] = true;
-	message = mem_format("the cell has put out %llu bytes%s, its limit (%s); what follows is dropped",
-			     (unsigned long long)limit, drop == DROP_OUTPUT ? "" : " after its end",
-			     session_drop_name(drop));
+	message = mem_format(
+		"the cell has put out %llu bytes%s, its limit (%s); what follows is dropped",
+		(unsigned long long)limit, drop == DROP_OUTPUT ? "" : " after its end",
+		session_drop_name(drop));
 	body = json_new_object();
 	json_set_string(body, "code", session_drop_name(drop));
 	json_set_string(body, "message", message);
 	record_body(session->record, EVENT_WARNING, cell->id, body);
 }
 
-static void on_stream(void *data, uint32_t number, bool is_stderr, bool background, const char *text, size_t len)
+static void on_stream(void *data, uint32_t number, bool is_stderr, bool background,
+		      const char *text, size_t len)
 {
 	struct session *session = data;
 	struct cell *cell = cell_of(session, number);
@@ -100,7 +106,8 @@ static size_t value_bytes(const struct json *value)
 	return len + 8;
 }
 
-static void copy_member(struct json *to, const struct json *from, const char *key, enum json_type type)
+static void copy_member(struct json *to, const struct json *from, const char *key,
+			enum json_type type)
 {
 	struct json *value = json_get(from, key);
 
@@ -140,8 +147,10 @@ static struct json *error_body(const struct json *from)
 	return body;
 }
 
-/* How a cell came out is told also when its limit of output is used up: a flood must not hide an error. */
-static bool is_told_anyway(struct session *session, struct cell *cell, enum engine_output kind, size_t bytes)
+/* How a cell came out is told also when its limit of output is used up: a flood must not hide an
+ * error. */
+static bool is_told_anyway(struct session *session, struct cell *cell, enum engine_output kind,
+			   size_t bytes)
 {
 	if (cell != session->running || (kind != ENGINE_RESULT && kind != ENGINE_ERROR) ||
 	    bytes > END_BYTES_MAX - cell->end_bytes)
@@ -165,7 +174,8 @@ static void on_output(void *data, uint32_t number, enum engine_output kind, stru
 	if (cell && (output_allowance(session, cell, bytes) == bytes ||
 		     is_told_anyway(session, cell, kind, bytes))) {
 		record_body(session->record, types[kind], cell->id,
-			    kind == ENGINE_ERROR ? error_body(from) : display_body(from, kind == ENGINE_RESULT));
+			    kind == ENGINE_ERROR ? error_body(from)
+						 : display_body(from, kind == ENGINE_RESULT));
 	} else if (cell) {
 		drop_output(session, cell, false, bytes);
 	}
@@ -185,7 +195,8 @@ static void on_clear(void *data, uint32_t number, bool wait)
 		json_free(body);
 }
 
-static void on_input_request(void *data, uint32_t number, const char *prompt, size_t len, bool password)
+static void on_input_request(void *data, uint32_t number, const char *prompt, size_t len,
+			     bool password)
 {
 	struct session *session = data;
 	struct cell *cell = session->running;
@@ -256,7 +267,8 @@ static void on_died(void *data, const struct engine_death *death)
 		return;
 	}
 	if (cell) {
-		session_finish(session, cell, timed_out ? "timeout" : "died", timed_out ? "wall_s" : reason, state, 0);
+		session_finish(session, cell, timed_out ? "timeout" : "died",
+			       timed_out ? "wall_s" : reason, state, 0);
 	} else if (!session->kill_reason || hung) {
 		struct json *body = json_new_object();
 
@@ -266,7 +278,8 @@ static void on_died(void *data, const struct engine_death *death)
 	}
 	session_say_truncated(session);
 	session_refuse_asks(session, "the interpreter has ended");
-	session->restart_reason = session->kill_reason && !timed_out && !hung ? session->kill_reason : "died";
+	session->restart_reason =
+		session->kill_reason && !timed_out && !hung ? session->kill_reason : "died";
 	session->kill_reason = NULL;
 	session_move(session, SESSION_DIED);
 	if (stopping)
@@ -281,9 +294,10 @@ static struct json *session_body(const struct session *session)
 
 	json_set_int(body, "format", EVENT_FORMAT);
 	json_set_string(body, "id", session->config.id);
-	json_set(body, "name", session->config.name
-				       ? json_new_string(session->config.name, strlen(session->config.name))
-				       : NULL);
+	json_set(body, "name",
+		 session->config.name
+			 ? json_new_string(session->config.name, strlen(session->config.name))
+			 : NULL);
 	json_set_string(body, "engine", "python");
 	json_set_string(body, "tier", tier_name(box_tier(session->box)));
 	json_set(body, "layers", box_layers(session->box));
@@ -304,11 +318,13 @@ void session_hello(const struct session *session, struct buf *out)
 	json_set_string(hello, "type", "hello");
 	json_set_int(hello, "protocol", 1);
 	json_set_string(hello, "session", session->config.id);
-	json_set(hello, "name", session->config.name
-					? json_new_string(session->config.name, strlen(session->config.name))
-					: NULL);
+	json_set(hello, "name",
+		 session->config.name
+			 ? json_new_string(session->config.name, strlen(session->config.name))
+			 : NULL);
 	json_set_string(hello, "engine", "python");
-	json_set_string(hello, "tier", tier_name(session->box ? box_tier(session->box) : session->config.tier));
+	json_set_string(hello, "tier",
+			tier_name(session->box ? box_tier(session->box) : session->config.tier));
 	json_set_string(hello, "state", session_state_name(session));
 	json_set_int(hello, "last_seq", (int64_t)journal_seq(record_journal(session->record)));
 	json_set_int(hello, "pid", uv_os_getpid());
@@ -325,7 +341,8 @@ static int session_begin(struct session *session, struct err *err)
 	}
 	record_body(session->record, EVENT_SESSION, NULL, session_body(session));
 	if (record_is_full(session->record))
-		return err_set(err, ERR_NO_SPACE, "the disk is full: the session's journal cannot be begun; free "
+		return err_set(err, ERR_NO_SPACE,
+			       "the disk is full: the session's journal cannot be begun; free "
 			       "some space and try again");
 	return 0;
 }
@@ -381,7 +398,8 @@ static void on_ready(void *data, const struct json *hello)
 		struct json *body = json_new_object();
 
 		json_set_string(body, "state", "reset");
-		json_set_string(body, "reason", session->restart_reason ? session->restart_reason : "died");
+		json_set_string(body, "reason",
+				session->restart_reason ? session->restart_reason : "died");
 		record_body(session->record, EVENT_RESTARTED, NULL, body);
 	}
 	session_answer(&session->restart_waiters, NULL);
@@ -421,7 +439,8 @@ const struct engine_events SESSION_ENGINE_EVENTS = {
 	.failed = on_failed,
 };
 
-/* --- events of the record ------------------------------------------------------------------------ */
+/* --- events of the record ------------------------------------------------------------------------
+ */
 
 static void on_appended(void *data)
 {
@@ -463,7 +482,8 @@ static unsigned on_image(void *data, const char *id)
 	return cell ? ++cell->images : 0;
 }
 
-/* Cells of before come back with their numbers; those that were open are finished by session_reopen(). */
+/* Cells of before come back with their numbers; those that were open are finished by
+ * session_reopen(). */
 static void on_replayed(void *data, const struct event *event)
 {
 	struct session *session = data;
@@ -486,7 +506,8 @@ static void on_replayed(void *data, const struct event *event)
 		cell->started_us = clock_monotonic_us();
 	}
 	if (event->type == EVENT_FINISHED && cell->state != CELL_FINISHED)
-		cell_move(session->cells, cell, cell->state == CELL_QUEUED ? CELL_CANCEL : CELL_DONE);
+		cell_move(session->cells, cell,
+			  cell->state == CELL_QUEUED ? CELL_CANCEL : CELL_DONE);
 }
 
 const struct record_events SESSION_RECORD_EVENTS = {

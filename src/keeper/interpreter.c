@@ -1,9 +1,10 @@
 /*
  * From configuration to an interpreter in a box: pool, policy, box, engine.
  *
- * The zygote says which paths a guest must see; they become read-only parts of the box. An environment that the
- * session itself could write (a venv inside a writable workspace) is never asked for a zygote: it starts cold,
- * inside the box. So does tier none, whose guests have no namespaces to enter.
+ * The zygote says which paths a guest must see; they become read-only parts of the box. An
+ * environment that the session itself could write (a venv inside a writable workspace) is never
+ * asked for a zygote: it starts cold, inside the box. So does tier none, whose guests have no
+ * namespaces to enter.
  */
 #include <poll.h>
 #include <string.h>
@@ -31,8 +32,8 @@ static bool is_cold(const struct session *session)
 {
 	const struct config *config = &session->config;
 
-	return config->tier == TIER_NONE ||
-	       (config->workspace_mode == WORKSPACE_RW && path_beneath(config->python, config->workspace));
+	return config->tier == TIER_NONE || (config->workspace_mode == WORKSPACE_RW &&
+					     path_beneath(config->python, config->workspace));
 }
 
 /* A pool that ends before it has said anything is replaced by another one, a few times. */
@@ -75,8 +76,8 @@ static char *python_inside(const struct session *session)
 }
 
 /*
- * Paths for the policy: those of the environment, and for a cold start our own folder. Strings stay with their
- * owners, and a new pool brings a new environment: so this is done before each box.
+ * Paths for the policy: those of the environment, and for a cold start our own folder. Strings stay
+ * with their owners, and a new pool brings a new environment: so this is done before each box.
  */
 static void collect_read_paths(struct session *session)
 {
@@ -129,8 +130,9 @@ int session_prepare(struct session *session, struct err *err)
 }
 
 /*
- * A box whose PID 1 has died is of no use any more, nor is an engine that was in it. The pidfd tells only when all in
- * the box is gone; the socket closes before the first of them is killed, so a guest's death never comes before it.
+ * A box whose PID 1 has died is of no use any more, nor is an engine that was in it. The pidfd
+ * tells only when all in the box is gone; the socket closes before the first of them is killed, so
+ * a guest's death never comes before it.
  */
 static bool box_is_alive(const struct session *session)
 {

@@ -1,5 +1,6 @@
 /*
- * For the tests of this folder: a temporary session directory, and a loop that runs until something is so.
+ * For the tests of this folder: a temporary session directory, and a loop that runs until something
+ * is so.
  */
 #ifndef FH_KEEPER_KIT_H
 #define FH_KEEPER_KIT_H

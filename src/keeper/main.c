@@ -4,9 +4,9 @@
  *     fumehood-keeper --session DIR [--fd N]
  *     fumehood-keeper --spare --python PATH --fd N      (spare.h)
  *
- * Start: lock (who holds it owns the session), session.json, socket, journal, interpreter. Whatever fails is told to the
- * clients that wait, as `refused`; stderr is for people who start a keeper by hand. After that everything
- * happens on the loop. SIGTERM and SIGINT end the session in order.
+ * Start: lock (who holds it owns the session), session.json, socket, journal, interpreter. Whatever
+ * fails is told to the clients that wait, as `refused`; stderr is for people who start a keeper by
+ * hand. After that everything happens on the loop. SIGTERM and SIGINT end the session in order.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,8 @@ struct keeper {
 	struct session session;
 };
 
-/* --- what the loop calls ------------------------------------------------------------------------- */
+/* --- what the loop calls -------------------------------------------------------------------------
+ */
 
 static void turn_ends(uv_prepare_t *prepare)
 {
@@ -126,7 +127,8 @@ static void on_ended(void *data)
 	uv_stop(&keeper->loop);
 }
 
-/* --- start and end ------------------------------------------------------------------------------- */
+/* --- start and end -------------------------------------------------------------------------------
+ */
 
 static int signals_open(struct keeper *keeper, struct err *err)
 {
@@ -198,8 +200,9 @@ static int record_start(struct keeper *keeper, struct err *err)
 	struct session *session = &keeper->session;
 	struct journal_report report;
 
-	session->record = record_open(&keeper->loop, session->dirfd, session->config.limits.record_bytes,
-				      &SESSION_RECORD_EVENTS, session, &report, err);
+	session->record =
+		record_open(&keeper->loop, session->dirfd, session->config.limits.record_bytes,
+			    &SESSION_RECORD_EVENTS, session, &report, err);
 	if (!session->record)
 		return -1;
 	server_set_journal(session->server, record_journal(session->record));
@@ -269,7 +272,9 @@ static void fail(struct keeper *keeper, const struct err *err)
 	struct session *session = &keeper->session;
 
 	fprintf(stderr, "fumehood-keeper: %s\n", err->text);
-	session_move(session, SESSION_STOP); /* so that a signal, or the clients' going, stops nothing twice */
+	session_move(
+		session,
+		SESSION_STOP); /* so that a signal, or the clients' going, stops nothing twice */
 	server_refuse(session->server, err);
 	session_release_engine(session);
 	server_close(session->server, on_ended, keeper);
@@ -325,9 +330,10 @@ int main(int argc, char **argv)
 	int status = 0;
 
 	if (parse_arguments(argc, argv, &options) != 0) {
-		fprintf(stderr, "usage: fumehood-keeper --session DIR [--fd N]\n"
-				"       fumehood-keeper --spare --python PATH --fd N\n"
-				"Started by fumehood itself; `fumehood run` is the command for people.\n");
+		fprintf(stderr,
+			"usage: fumehood-keeper --session DIR [--fd N]\n"
+			"       fumehood-keeper --spare --python PATH --fd N\n"
+			"Started by fumehood itself; `fumehood run` is the command for people.\n");
 		return EXIT_USAGE;
 	}
 	if (options.fd >= 0)

@@ -1,6 +1,6 @@
 /*
- * The requests of clients, one function an op; doc/protocol.md says what each does. Those that only look are in
- * ops_query.c.
+ * The requests of clients, one function an op; doc/protocol.md says what each does. Those that only
+ * look are in ops_query.c.
  */
 #include <stdio.h>
 #include <string.h>
@@ -28,9 +28,10 @@ static void reply_later(const struct call *call, struct waiting_reply **waiters)
 	*waiters = waiter;
 }
 
-/* Writes an event that a reply promises, then answers, then lets the readers see it. `body` is taken. */
-static int record_then_reply(const struct call *call, enum event_type type, const char *cell, struct json *body,
-			     struct json *answer, struct err *err)
+/* Writes an event that a reply promises, then answers, then lets the readers see it. `body` is
+ * taken. */
+static int record_then_reply(const struct call *call, enum event_type type, const char *cell,
+			     struct json *body, struct json *answer, struct err *err)
 {
 	struct session *session = call->session;
 	struct event event = EVENT_INIT;
@@ -60,14 +61,18 @@ static int check_can_run(const struct session *session, struct err *err)
 	if (session->state == SESSION_STOPPING || session->draining)
 		return err_set(err, ERR_GONE, "the session is stopping");
 	if (session->state == SESSION_BROKEN)
-		return err_set(err, ERR_ENGINE, "there is no interpreter; \"restart\" tries to start one");
+		return err_set(err, ERR_ENGINE,
+			       "there is no interpreter; \"restart\" tries to start one");
 	if (record_is_full(session->record))
-		return err_set(err, ERR_NO_SPACE, "the disk is full; free some space and try again");
+		return err_set(err, ERR_NO_SPACE,
+			       "the disk is full; free some space and try again");
 	if (record_is_at_limit(session->record))
-		return err_set(err, ERR_LIMIT, "the session's record has reached its limit (record_bytes); start "
+		return err_set(err, ERR_LIMIT,
+			       "the session's record has reached its limit (record_bytes); start "
 			       "another session");
 	if (cells_queued(session->cells) >= queue_max)
-		return err_set(err, ERR_BUSY, "%llu cells are waiting already", (unsigned long long)queue_max);
+		return err_set(err, ERR_BUSY, "%llu cells are waiting already",
+			       (unsigned long long)queue_max);
 	return 0;
 }
 
@@ -103,7 +108,8 @@ static void cell_make(const struct call *call, const char *id)
 	cell->code = mem_copy(code, cell->code_len);
 	cell->timeout_us = timeout_us(call);
 	cell->allow_stdin = json_get_bool(call->json, "allow_stdin", false);
-	cell->max_chars = json_get_int(call->json, "max_chars", -1);
+	cell->marks = json_get_bool(call->json, "marks", false);
+	cell->max_chars = json_get_int(call->json, "max_chars", cell->marks ? 0 : -1);
 }
 
 static int op_run(const struct call *call, struct err *err)
@@ -116,14 +122,16 @@ static int op_run(const struct call *call, struct err *err)
 	if (check_can_run(session, err) != 0)
 		return -1;
 	if (asked && cells_find(session->cells, asked))
-		return err_set(err, ERR_DUPLICATE, "there is a cell \"%s\" in this session already", asked);
+		return err_set(err, ERR_DUPLICATE, "there is a cell \"%s\" in this session already",
+			       asked);
 	if (asked)
 		snprintf(id, sizeof(id), "%s", asked);
 	else
 		cells_free_id(session->cells, id);
 	answer = json_new_object();
 	json_set_string(answer, "cell", id);
-	json_set_int(answer, "queued", (int64_t)cells_queued(session->cells) + (session->running ? 1 : 0));
+	json_set_int(answer, "queued",
+		     (int64_t)cells_queued(session->cells) + (session->running ? 1 : 0));
 	if (record_then_reply(call, EVENT_CELL, id, cell_body(call), answer, err) != 0)
 		return -1;
 	cell_make(call, id);
@@ -239,7 +247,8 @@ static int op_section(const struct call *call, struct err *err)
 	return record_then_reply(call, EVENT_SECTION, NULL, body, NULL, err);
 }
 
-/* A note's id is free of the ids of cells; notes with the same id are the notebook's to tell apart. */
+/* A note's id is free of the ids of cells; notes with the same id are the notebook's to tell apart.
+ */
 static int op_note(const struct call *call, struct err *err)
 {
 	static const char *const optional[] = {"metadata", "attachments"};
@@ -250,7 +259,8 @@ static int op_note(const struct call *call, struct err *err)
 	char id[65];
 
 	if (asked && cells_find(session->cells, asked))
-		return err_set(err, ERR_DUPLICATE, "there is a cell \"%s\" in this session already", asked);
+		return err_set(err, ERR_DUPLICATE, "there is a cell \"%s\" in this session already",
+			       asked);
 	record_flush(session->record);
 	if (asked)
 		snprintf(id, sizeof(id), "%s", asked);
@@ -309,7 +319,8 @@ static int op_variables(const struct call *call, struct err *err)
 
 	copy_field(call, body, "pattern");
 	json_set_int(body, "max", json_get_int(call->json, "max", VARIABLES_MAX));
-	return session_ask(call->session, call->client, call->request->id, ASK_VARIABLES, body, err);
+	return session_ask(call->session, call->client, call->request->id, ASK_VARIABLES, body,
+			   err);
 }
 
 static int op_restart(const struct call *call, struct err *err)
@@ -339,12 +350,15 @@ static int op_stop(const struct call *call, struct err *err)
 }
 
 static int (*const OPS[REQUEST_OP_COUNT])(const struct call *call, struct err *err) = {
-	[REQUEST_RUN] = op_run,         [REQUEST_INTERRUPT] = op_interrupt, [REQUEST_INPUT] = op_input,
-	[REQUEST_TEXT] = op_text,       [REQUEST_NOTEBOOK] = op_notebook,   [REQUEST_SAVE] = op_save,
-	[REQUEST_EVENTS] = op_events,   [REQUEST_SECTION] = op_section,     [REQUEST_NOTE] = op_note,
-	[REQUEST_BLOB] = op_blob,       [REQUEST_STATUS] = op_status,       [REQUEST_RESTART] = op_restart,
-	[REQUEST_STOP] = op_stop,       [REQUEST_COMPLETE] = op_complete,   [REQUEST_INSPECT] = op_inspect,
-	[REQUEST_VARIABLES] = op_variables, [REQUEST_FILES] = op_files,  [REQUEST_IMAGES] = op_images,
+	[REQUEST_RUN] = op_run,           [REQUEST_INTERRUPT] = op_interrupt,
+	[REQUEST_INPUT] = op_input,       [REQUEST_TEXT] = op_text,
+	[REQUEST_NOTEBOOK] = op_notebook, [REQUEST_SAVE] = op_save,
+	[REQUEST_EVENTS] = op_events,     [REQUEST_SECTION] = op_section,
+	[REQUEST_NOTE] = op_note,         [REQUEST_BLOB] = op_blob,
+	[REQUEST_STATUS] = op_status,     [REQUEST_RESTART] = op_restart,
+	[REQUEST_STOP] = op_stop,         [REQUEST_COMPLETE] = op_complete,
+	[REQUEST_INSPECT] = op_inspect,   [REQUEST_VARIABLES] = op_variables,
+	[REQUEST_FILES] = op_files,       [REQUEST_IMAGES] = op_images,
 	[REQUEST_OUTPUTS] = op_outputs,
 };
 
@@ -356,8 +370,10 @@ void session_line(struct session *session, struct client *client, const char *li
 	if (request_parse(line, len, &request, &err) != 0) {
 		client_refuse(client, request.id, &err);
 	} else {
-		const struct call call = {
-			.session = session, .client = client, .request = &request, .json = request.json};
+		const struct call call = {.session = session,
+					  .client = client,
+					  .request = &request,
+					  .json = request.json};
 
 		if (OPS[request.op](&call, &err) != 0)
 			client_refuse(client, request.id, &err);

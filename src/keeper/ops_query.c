@@ -12,17 +12,18 @@
 
 enum { TEXT_CHARS = 8000, TEXT_ITEM_CHARS = 2000 };
 
-/* The limits of a text: who wants another total, wants it for each item too unless that is said. */
-static int64_t total_chars(const struct call *call)
+/* The form of a text that is asked for. Who wants another total, wants it for each item too unless
+ * that is said; the marked form has limits of its own (0). */
+static struct digest_params text_form(const struct call *call)
 {
-	return json_get_int(call->json, "max_chars", TEXT_CHARS);
-}
+	const struct json *json = call->json;
+	struct digest_params form = {.marks = json_get_bool(json, "marks", false)};
+	int64_t total = json_get_int(json, "max_chars", form.marks ? 0 : TEXT_CHARS);
 
-static int64_t item_chars(const struct call *call)
-{
-	return json_get_int(call->json, "item_chars",
-			    json_get(call->json, "max_chars") ? total_chars(call)
-							      : TEXT_ITEM_CHARS);
+	form.total_chars_max = (size_t)total;
+	form.item_chars_max = (size_t)json_get_int(
+		json, "item_chars", json_get(json, "max_chars") ? total : TEXT_ITEM_CHARS);
+	return form;
 }
 
 int op_text(const struct call *call, struct err *err)
@@ -30,12 +31,13 @@ int op_text(const struct call *call, struct err *err)
 	struct session *session = call->session;
 	const char *id = json_get_string(call->json, "cell");
 	const struct cell *cell = cells_find(session->cells, id);
+	const struct digest_params form = text_form(call);
 	cleanup_buf struct buf text = BUF_INIT;
 	struct json *body;
 
 	if (!cell)
 		return err_set(err, ERR_NOT_FOUND, "there is no cell \"%s\"", id);
-	if (session_text(session, cell, total_chars(call), item_chars(call), NULL, &text, err) != 0)
+	if (session_text(session, cell, &form, NULL, &text, err) != 0)
 		return -1;
 	body = json_new_object();
 	json_set(body, "text", json_new_string(buf_bytes(&text), text.len));
@@ -186,11 +188,12 @@ int op_images(const struct call *call, struct err *err)
 int op_outputs(const struct call *call, struct err *err)
 {
 	struct session *session = call->session;
+	const struct digest_params form = text_form(call);
 	cleanup_json struct json *body = json_new_object();
 
 	record_flush(session->record);
 	if (past_outputs(session->dirfd, session->config.id, json_get_string(call->json, "section"),
-			 total_chars(call), item_chars(call), body, err) != 0)
+			 &form, body, err) != 0)
 		return -1;
 	call_reply(call, mem_take(body));
 	return 0;

@@ -362,7 +362,7 @@ struct text_of {
 struct outputs {
 	int dirfd;
 	const char *session, *section;
-	int64_t total_chars, item_chars;
+	const struct digest_params *form;
 	struct text_of *texts;
 	size_t count, cap;
 	struct json *index; /* cell -> its place in texts */
@@ -378,11 +378,10 @@ static struct text_of *text_find(const struct outputs *outputs, const char *cell
 static void text_add(struct outputs *outputs, const char *cell)
 {
 	cleanup_free char *whole = mem_format("fumehood log %s --cell %s", outputs->session, cell);
-	const struct digest_params params = {.item_chars_max = (size_t)outputs->item_chars,
-					     .total_chars_max = (size_t)outputs->total_chars,
-					     .whole = whole};
+	struct digest_params params = *outputs->form;
 	struct text_of *text;
 
+	params.whole = whole;
 	if (outputs->count == outputs->cap) {
 		outputs->cap = outputs->cap ? 2 * outputs->cap : 16;
 		outputs->texts = mem_resize(outputs->texts, outputs->cap, sizeof(*outputs->texts));
@@ -445,14 +444,13 @@ static void outputs_tell(struct outputs *outputs, struct json *body)
 
 /* The first pass finds the cells of the section, the second one their events: so nothing else is
  * parsed. */
-int past_outputs(int dirfd, const char *session, const char *section, int64_t total_chars,
-		 int64_t item_chars, struct json *body, struct err *err)
+int past_outputs(int dirfd, const char *session, const char *section,
+		 const struct digest_params *form, struct json *body, struct err *err)
 {
 	struct outputs outputs = {.dirfd = dirfd,
 				  .session = session,
 				  .section = section,
-				  .total_chars = total_chars,
-				  .item_chars = item_chars,
+				  .form = form,
 				  .index = json_new_object()};
 	const struct pass cells = {.types = BIT(EVENT_CELL), .take = take_output, .data = &outputs};
 	const struct pass rest = {.types = ~BIT(EVENT_CELL),

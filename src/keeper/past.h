@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "digest/digest.h"
 
 enum { PAST_ITEMS_MAX = 10000, PAST_TEXT_BYTES_MAX = 16 << 20 };
 
@@ -37,9 +38,9 @@ int past_files(int dirfd, uint64_t since, const struct json *between, struct jso
 int past_images(int dirfd, uint64_t since, const char *section, struct json *body, struct err *err);
 
 /* Sets `cells`, an array of {cell, text} with the text for a model of each cell of the section
- * (NULL: of all), in their order; past PAST_TEXT_BYTES_MAX, `cells_more` counts the rest. `session`
- * is the id for the line about a cut. */
-int past_outputs(int dirfd, const char *session, const char *section, int64_t total_chars,
-		 int64_t item_chars, struct json *body, struct err *err);
+ * (NULL: of all) in this form, in their order; past PAST_TEXT_BYTES_MAX, `cells_more` counts the
+ * rest. `session` is the id for the line about a cut. */
+int past_outputs(int dirfd, const char *session, const char *section,
+		 const struct digest_params *form, struct json *body, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * One way from an event to disk, notebook and readers; see record.h. What happens when the disk will not have it is in
- * record_full.c, the syncing in record_sync.c.
+ * One way from an event to disk, notebook and readers; see record.h. What happens when the disk
+ * will not have it is in record_full.c, the syncing in record_sync.c.
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -15,7 +15,8 @@
 #include "journal/cursor.h"
 #include "keeper/record_internal.h"
 
-/* --- images ------------------------------------------------------------------------------------- */
+/* --- images -------------------------------------------------------------------------------------
+ */
 
 static const struct json *image_data(const struct event *event, const char **extension)
 {
@@ -39,7 +40,8 @@ static void join_value(const struct json *value, struct buf *text)
 	}
 }
 
-/* Writes images/<cell>-<n>.<ext>; a courtesy copy of what the journal holds, so a failure is no event. */
+/* Writes images/<cell>-<n>.<ext>; a courtesy copy of what the journal holds, so a failure is no
+ * event. */
 static void write_image(struct record *record, const struct event *event)
 {
 	const char *extension = NULL;
@@ -63,7 +65,8 @@ static void write_image(struct record *record, const struct event *event)
 		(void)file_write_all(fd, buf_bytes(&bytes), bytes.len, NULL);
 }
 
-/* --- appending ---------------------------------------------------------------------------------- */
+/* --- appending ----------------------------------------------------------------------------------
+ */
 
 /* Journal, then notebook; the readers are not told yet. */
 static int append_untold(struct record *record, struct event *event, struct err *err)
@@ -71,7 +74,8 @@ static int append_untold(struct record *record, struct event *event, struct err 
 	if (journal_append(record->journal, event, err) != 0)
 		return -1;
 	notebook_apply(record->notebook, event);
-	if (event->type == EVENT_DISPLAY || event->type == EVENT_RESULT || event->type == EVENT_UPDATE_DISPLAY)
+	if (event->type == EVENT_DISPLAY || event->type == EVENT_RESULT ||
+	    event->type == EVENT_UPDATE_DISPLAY)
 		write_image(record, event);
 	record_sync_later(record);
 	if (notebook_changed(record->notebook))
@@ -188,8 +192,9 @@ void record_stream(struct record *record, const char *cell, bool is_stderr, bool
 {
 	struct pending *pending = &record->pending;
 
-	if (pending->text.len > 0 && (pending->is_stderr != is_stderr || pending->background != background ||
-				      strcmp(pending->cell, cell) != 0))
+	if (pending->text.len > 0 &&
+	    (pending->is_stderr != is_stderr || pending->background != background ||
+	     strcmp(pending->cell, cell) != 0))
 		record_flush(record);
 	snprintf(pending->cell, sizeof(pending->cell), "%s", cell);
 	pending->is_stderr = is_stderr;
@@ -204,7 +209,8 @@ void record_set_limit(struct record *record, uint64_t bytes_max)
 	journal_set_limit(record->journal, bytes_max);
 }
 
-/* --- opening and closing ------------------------------------------------------------------------ */
+/* --- opening and closing ------------------------------------------------------------------------
+ */
 
 /* Nothing comes after the last event of a record that is being closed. */
 static void warn(struct record *record, const char *code, const char *message)
@@ -222,8 +228,9 @@ static void warn(struct record *record, const char *code, const char *message)
 static void saver_moved(void *data, const char *name)
 {
 	struct record *record = data;
-	cleanup_free char *message = mem_format(
-		"notebook.ipynb was changed by someone else; it is left alone and the notebook is saved as %s", name);
+	cleanup_free char *message = mem_format("notebook.ipynb was changed by someone else; it is "
+						"left alone and the notebook is saved as %s",
+						name);
 
 	warn(record, "foreign_edit", message);
 }
@@ -231,7 +238,8 @@ static void saver_moved(void *data, const char *name)
 static void saver_failed(void *data, const struct err *err)
 {
 	struct record *record = data;
-	cleanup_free char *message = mem_format("the notebook could not be saved, it is tried again: %s", err->text);
+	cleanup_free char *message =
+		mem_format("the notebook could not be saved, it is tried again: %s", err->text);
 
 	if (!record->closed) /* else `stopped` is there already, which is the last line */
 		warn(record, "save", message);
@@ -254,7 +262,8 @@ static int replay(struct record *record, struct err *err)
 		if (step != CURSOR_EVENT)
 			continue;
 		if (event_inline(record->dirfd, &event, UINT64_MAX, NULL, NULL) != 0)
-			continue; /* a blob that cannot be read: the notebook lacks that one output */
+			continue; /* a blob that cannot be read: the notebook lacks that one output
+				   */
 		notebook_apply(record->notebook, &event);
 		record->events->replayed(record->data, &event);
 	}
@@ -271,8 +280,9 @@ static uv_timer_t *timer_new(struct record *record)
 	return timer;
 }
 
-struct record *record_open(uv_loop_t *loop, int dirfd, uint64_t bytes_max, const struct record_events *events,
-			   void *data, struct journal_report *report, struct err *err)
+struct record *record_open(uv_loop_t *loop, int dirfd, uint64_t bytes_max,
+			   const struct record_events *events, void *data,
+			   struct journal_report *report, struct err *err)
 {
 	struct record *record = mem_zalloc(sizeof(*record));
 
@@ -286,7 +296,8 @@ struct record *record_open(uv_loop_t *loop, int dirfd, uint64_t bytes_max, const
 	record->journal = journal_open(dirfd, bytes_max, report, err);
 	if (!record->journal || (!report->fresh && replay(record, err) != 0))
 		goto failed;
-	record->saver = saver_new(loop, dirfd, !report->fresh, record->notebook, &SAVER_EVENTS, record, err);
+	record->saver = saver_new(loop, dirfd, !report->fresh, record->notebook, &SAVER_EVENTS,
+				  record, err);
 	if (!record->saver)
 		goto failed;
 	return record;
@@ -307,7 +318,8 @@ static void close_saved(void *data, const struct err *err)
 	record_maybe_closed(record);
 }
 
-void record_close(struct record *record, void (*done)(void *data, const struct err *err), void *data)
+void record_close(struct record *record, void (*done)(void *data, const struct err *err),
+		  void *data)
 {
 	record_flush(record);
 	record->closing = true;

@@ -1,12 +1,13 @@
 /*
  * The record of a session: journal, notebook, images, and who is told.
  *
- * Every event passes through here once: it is appended to the journal, then applied to the notebook, then the
- * readers are poked. Text of streams is merged until another event comes or the loop turn ends
- * (record_flush), so that a thousand short prints become one event.
+ * Every event passes through here once: it is appended to the journal, then applied to the
+ * notebook, then the readers are poked. Text of streams is merged until another event comes or the
+ * loop turn ends (record_flush), so that a thousand short prints become one event.
  *
- * When the disk is full, events wait here in memory, in order, and `full` is called: the session then stops reading
- * the guest's pipes, so that only what was under way has to be held. Every half second the disk is tried again.
+ * When the disk is full, events wait here in memory, in order, and `full` is called: the session
+ * then stops reading the guest's pipes, so that only what was under way has to be held. Every half
+ * second the disk is tried again.
  */
 #ifndef FH_KEEPER_RECORD_H
 #define FH_KEEPER_RECORD_H
@@ -24,33 +25,38 @@
 struct record;
 
 struct record_events {
-	void (*appended)(void *data);            /* the journal has one more event */
-	void (*full)(void *data, bool full);     /* disk full, or again not */
-	/* This much of a cell's output will never be in the record: its limit has been met, or the session
-	 * ends on a full disk. Only counted here; saying so is the session's. */
+	void (*appended)(void *data);        /* the journal has one more event */
+	void (*full)(void *data, bool full); /* disk full, or again not */
+	/* This much of a cell's output will never be in the record: its limit has been met, or the
+	 * session ends on a full disk. Only counted here; saying so is the session's. */
 	void (*dropped)(void *data, const char *cell, bool is_stderr, uint64_t bytes);
-	/* The number of the image that the cell now shows, from 1 (event.h says how images count). */
+	/* The number of the image that the cell now shows, from 1 (event.h says how images count).
+	 */
 	unsigned (*image)(void *data, const char *cell);
-	void (*replayed)(void *data, const struct event *event); /* record_open(): an event of before */
+	void (*replayed)(void *data,
+			 const struct event *event); /* record_open(): an event of before */
 };
 
 /* Opens the journal in dirfd (borrowed) and replays what is in it. The caller owns the record. */
-struct record *record_open(uv_loop_t *loop, int dirfd, uint64_t bytes_max, const struct record_events *events,
-			   void *data, struct journal_report *report, struct err *err);
+struct record *record_open(uv_loop_t *loop, int dirfd, uint64_t bytes_max,
+			   const struct record_events *events, void *data,
+			   struct journal_report *report, struct err *err);
 
-/* Flushes, saves the notebook and syncs the journal; done(data, err) is called when nothing is under way any
- * more. err is that of a failed save, else NULL. */
-void record_close(struct record *record, void (*done)(void *data, const struct err *err), void *data);
+/* Flushes, saves the notebook and syncs the journal; done(data, err) is called when nothing is
+ * under way any more. err is that of a failed save, else NULL. */
+void record_close(struct record *record, void (*done)(void *data, const struct err *err),
+		  void *data);
 
 /* After record_close() has called back, or when record_open() failed half way. NULL is fine. */
 void record_free(struct record *record);
 
-/* Takes the event (its members move). Not yet in the journal when the disk is full; ERR_LIMIT events are dropped and counted. */
+/* Takes the event (its members move). Not yet in the journal when the disk is full; ERR_LIMIT
+ * events are dropped and counted. */
 void record_event(struct record *record, struct event *event);
 
-/* As record_event(), but nothing is held and nobody is told: the caller answers first and then pokes the readers.
- * Fails with ERR_NO_SPACE, ERR_LIMIT or ERR_IO when the event cannot be written now; then nothing has happened.
- * The event is released in any case. */
+/* As record_event(), but nothing is held and nobody is told: the caller answers first and then
+ * pokes the readers. Fails with ERR_NO_SPACE, ERR_LIMIT or ERR_IO when the event cannot be written
+ * now; then nothing has happened. The event is released in any case. */
 int record_append(struct record *record, struct event *event, struct err *err);
 
 /* A convenience for an event that has only a body (taken; NULL means {}) and perhaps a cell. */
@@ -66,7 +72,8 @@ void record_set_limit(struct record *record, uint64_t bytes_max);
 /* Writes the text that record_stream() holds. Called at the end of each loop turn. */
 void record_flush(struct record *record);
 
-/* fdatasync within 50 ms (the end of a cell; 5 ms if the last one is some time ago) instead of within 200. */
+/* fdatasync within 50 ms (the end of a cell; 5 ms if the last one is some time ago) instead of
+ * within 200. */
 void record_sync_soon(struct record *record);
 
 bool record_is_full(const struct record *record);
@@ -74,8 +81,8 @@ bool record_is_full(const struct record *record);
 /* Whether the limit `record_bytes` has been met: output is dropped, new cells should be refused. */
 bool record_is_at_limit(const struct record *record);
 
-/* The session ends on a full disk: of what is held, the words on how things ended go into the journal's reserve,
- * the rest is dropped and counted (record_events.dropped). */
+/* The session ends on a full disk: of what is held, the words on how things ended go into the
+ * journal's reserve, the rest is dropped and counted (record_events.dropped). */
 void record_drop_held(struct record *record);
 
 struct journal *record_journal(const struct record *record); /* borrowed */

@@ -1,9 +1,9 @@
 /*
  * When the journal cannot take an event: the disk is full, or the record's limit has been met.
  *
- * On a full disk events are held in memory, in order, and the session stops reading the guest's pipes, so that only
- * what was under way has to be held; every half second the disk is tried again. What will never fit is dropped, counted, and
- * told by name.
+ * On a full disk events are held in memory, in order, and the session stops reading the guest's
+ * pipes, so that only what was under way has to be held; every half second the disk is tried again.
+ * What will never fit is dropped, counted, and told by name.
  */
 #include <string.h>
 
@@ -24,7 +24,8 @@ void record_hold(struct record *record, struct event *event)
 
 static void retry_timer_fired(uv_timer_t *timer);
 
-/* An event of a type for which the journal keeps a reserve. If even that is gone there is nowhere left to say it. */
+/* An event of a type for which the journal keeps a reserve. If even that is gone there is nowhere
+ * left to say it. */
 static void append_reserved(struct record *record, enum event_type type, struct json *body)
 {
 	struct event event = EVENT_INIT;
@@ -76,7 +77,8 @@ void record_count_dropped(struct record *record, const struct event *event)
 		record->events->dropped(record->data, event->cell, event->is_stderr, bytes);
 }
 
-/* The journal will not have this event, ever: it is too long, or the record's limit has been met. */
+/* The journal will not have this event, ever: it is too long, or the record's limit has been met.
+ */
 void record_refuse(struct record *record, const struct err *err)
 {
 	bool spent = journal_is_spent(record->journal);
@@ -115,9 +117,11 @@ static void retry_timer_fired(uv_timer_t *timer)
 
 	if (journal_retry_space(record->journal, &err) != 0 && err.code != ERR_LIMIT)
 		return;
-	while (done < record->held_count && record_append_now(record, &record->held[done], &err) == 0)
+	while (done < record->held_count &&
+	       record_append_now(record, &record->held[done], &err) == 0)
 		event_release(&record->held[done++]);
-	memmove(record->held, record->held + done, (record->held_count - done) * sizeof(*record->held));
+	memmove(record->held, record->held + done,
+		(record->held_count - done) * sizeof(*record->held));
 	record->held_count -= done;
 	if (record->held_count > 0)
 		return;

@@ -1,6 +1,7 @@
 /*
- * What the files of the record share: record.c (appending, opening, closing), record_sync.c (fdatasync on a
- * worker), record_full.c (the full disk and the limit). Everyone else uses record.h.
+ * What the files of the record share: record.c (appending, opening, closing), record_sync.c
+ * (fdatasync on a worker), record_full.c (the full disk and the limit). Everyone else uses
+ * record.h.
  */
 #ifndef FH_KEEPER_RECORD_INTERNAL_H
 #define FH_KEEPER_RECORD_INTERNAL_H
@@ -39,8 +40,8 @@ struct record {
 	struct err save_err;
 };
 
-/* record.c: journal, then notebook, then readers. -1: it cannot be written now, and nothing has happened. An event
- * that will never fit is dropped, counted and told, which is no failure. */
+/* record.c: journal, then notebook, then readers. -1: it cannot be written now, and nothing has
+ * happened. An event that will never fit is dropped, counted and told, which is no failure. */
 int record_append_now(struct record *record, struct event *event, struct err *err);
 
 /* record_sync.c: within 200 ms of an event. */
@@ -57,7 +58,8 @@ void record_become_full(struct record *record, const struct err *err);
 void record_count_dropped(struct record *record, const struct event *event);
 /* record_full.c: says once that the journal will not have an event, ever. */
 void record_refuse(struct record *record, const struct err *err);
-/* record_full.c: makes a `finished` that does not fit shorter; false when there is nothing to leave out. */
+/* record_full.c: makes a `finished` that does not fit shorter; false when there is nothing to leave
+ * out. */
 bool record_shorten(struct event *event);
 
 #endif

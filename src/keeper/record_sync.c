@@ -1,6 +1,7 @@
 /*
- * fdatasync of the journal on a worker thread: within 200 ms of any event, and soon after the end of a cell
- * (doc/decisions/004-sync-soon-after-a-cell.md). One at a time; what comes meanwhile asks for another.
+ * fdatasync of the journal on a worker thread: within 200 ms of any event, and soon after the end
+ * of a cell (doc/decisions/004-sync-soon-after-a-cell.md). One at a time; what comes meanwhile asks
+ * for another.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,10 +11,12 @@
 
 enum { SYNC_INTERVAL_MS = 200, SYNC_CELL_MS = 5, SYNC_PAUSE_MS = 50 };
 
-/* session.json was written without a sync (client/store.c); a journal without it would be of no use. */
+/* session.json was written without a sync (client/store.c); a journal without it would be of no
+ * use. */
 static void sync_config(const struct record *record)
 {
-	cleanup_fd int fd = openat(record->dirfd, "session.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	cleanup_fd int fd =
+		openat(record->dirfd, "session.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
 	if (fd >= 0)
 		(void)fsync(fd);
@@ -70,8 +73,9 @@ static void sync_timer_fired(uv_timer_t *timer)
 	record_sync_now(timer->data);
 }
 
-/* Not at once: the worker would wake up beside the client that has just been told, and cells that follow one
- * another closely would each pay for a sync of their own, or wait for the disk's journal behind it. */
+/* Not at once: the worker would wake up beside the client that has just been told, and cells that
+ * follow one another closely would each pay for a sync of their own, or wait for the disk's journal
+ * behind it. */
 void record_sync_soon(struct record *record)
 {
 	uint64_t since = uv_now(record->loop) - record->last_sync_ms;

@@ -53,7 +53,8 @@ static void record_begin(struct scene *scene)
 {
 	struct journal_report report;
 
-	scene->record = record_open(&scene->kit.loop, scene->kit.fd, JOURNAL_BYTES_MAX, &EVENTS, scene, &report, NULL);
+	scene->record = record_open(&scene->kit.loop, scene->kit.fd, JOURNAL_BYTES_MAX, &EVENTS,
+				    scene, &report, NULL);
 	assert_non_null(scene->record);
 }
 
@@ -113,8 +114,8 @@ static char *told(const struct scene *scene)
 
 		if (cursor_next(cursor, &event, NULL) != CURSOR_EVENT)
 			break;
-		buf_printf(&out, "%s%s:%s|", event_type_name(event.type), event.is_stderr ? "2" : "",
-			   event.text ? event.text : "");
+		buf_printf(&out, "%s%s:%s|", event_type_name(event.type),
+			   event.is_stderr ? "2" : "", event.text ? event.text : "");
 	}
 	cursor_free(cursor);
 	return buf_take(&out, NULL);
@@ -198,7 +199,8 @@ static bool is_not_full(void *data)
 	return ((struct scene *)data)->full == 0;
 }
 
-/* Writing fails (here by a file size limit, which fails as a full disk does): nothing is told, nothing is lost, order is kept. */
+/* Writing fails (here by a file size limit, which fails as a full disk does): nothing is told,
+ * nothing is lost, order is kept. */
 static void full_disk_holds_events(void **state)
 {
 	struct scene scene;

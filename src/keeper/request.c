@@ -9,8 +9,8 @@
 #include "base/text.h"
 
 enum field_kind {
-	FIELD_TEXT,    /* any string */
-	FIELD_ID,      /* 1..64 of [A-Za-z0-9_-] */
+	FIELD_TEXT, /* any string */
+	FIELD_ID,   /* 1..64 of [A-Za-z0-9_-] */
 	FIELD_BOOL,
 	FIELD_COUNT,   /* integer >= 0 */
 	FIELD_SECONDS, /* number > 0 */
@@ -25,12 +25,15 @@ struct field {
 };
 
 static const char *const OP_NAMES[REQUEST_OP_COUNT] = {
-	[REQUEST_RUN] = "run",         [REQUEST_INTERRUPT] = "interrupt", [REQUEST_INPUT] = "input",
-	[REQUEST_TEXT] = "text",       [REQUEST_NOTEBOOK] = "notebook",   [REQUEST_SAVE] = "save",
-	[REQUEST_EVENTS] = "events",   [REQUEST_SECTION] = "section",     [REQUEST_NOTE] = "note",
-	[REQUEST_BLOB] = "blob",       [REQUEST_STATUS] = "status",       [REQUEST_RESTART] = "restart",
-	[REQUEST_STOP] = "stop",       [REQUEST_COMPLETE] = "complete",   [REQUEST_INSPECT] = "inspect",
-	[REQUEST_VARIABLES] = "variables", [REQUEST_FILES] = "files",    [REQUEST_IMAGES] = "images",
+	[REQUEST_RUN] = "run",           [REQUEST_INTERRUPT] = "interrupt",
+	[REQUEST_INPUT] = "input",       [REQUEST_TEXT] = "text",
+	[REQUEST_NOTEBOOK] = "notebook", [REQUEST_SAVE] = "save",
+	[REQUEST_EVENTS] = "events",     [REQUEST_SECTION] = "section",
+	[REQUEST_NOTE] = "note",         [REQUEST_BLOB] = "blob",
+	[REQUEST_STATUS] = "status",     [REQUEST_RESTART] = "restart",
+	[REQUEST_STOP] = "stop",         [REQUEST_COMPLETE] = "complete",
+	[REQUEST_INSPECT] = "inspect",   [REQUEST_VARIABLES] = "variables",
+	[REQUEST_FILES] = "files",       [REQUEST_IMAGES] = "images",
 	[REQUEST_OUTPUTS] = "outputs",
 };
 
@@ -40,12 +43,14 @@ static const struct field FIELDS[] = {
 	{REQUEST_RUN, "timeout", FIELD_SECONDS, false},
 	{REQUEST_RUN, "allow_stdin", FIELD_BOOL, false},
 	{REQUEST_RUN, "max_chars", FIELD_COUNT, false},
+	{REQUEST_RUN, "marks", FIELD_BOOL, false},
 	{REQUEST_RUN, "metadata", FIELD_OBJECT, false},
 	{REQUEST_INTERRUPT, "cell", FIELD_ID, false},
 	{REQUEST_INPUT, "text", FIELD_TEXT, false},
 	{REQUEST_INPUT, "eof", FIELD_BOOL, false},
 	{REQUEST_TEXT, "cell", FIELD_ID, true},
 	{REQUEST_TEXT, "max_chars", FIELD_COUNT, false},
+	{REQUEST_TEXT, "marks", FIELD_BOOL, false},
 	{REQUEST_TEXT, "item_chars", FIELD_COUNT, false},
 	{REQUEST_EVENTS, "since", FIELD_COUNT, false},
 	{REQUEST_EVENTS, "follow", FIELD_BOOL, false},
@@ -76,6 +81,7 @@ static const struct field FIELDS[] = {
 	{REQUEST_IMAGES, "section", FIELD_TEXT, false},
 	{REQUEST_OUTPUTS, "section", FIELD_TEXT, false},
 	{REQUEST_OUTPUTS, "max_chars", FIELD_COUNT, false},
+	{REQUEST_OUTPUTS, "marks", FIELD_BOOL, false},
 	{REQUEST_OUTPUTS, "item_chars", FIELD_COUNT, false},
 };
 
@@ -135,8 +141,10 @@ static int check_code(const struct request *request, struct err *err)
 
 	json_string(json_get(request->json, "code"), &len);
 	if (len > REQUEST_CODE_BYTES_MAX)
-		return err_set(err, ERR_LIMIT, "the code has %zu bytes; at most %d are taken: put "
-			       "the data into a file of the workspace", len, REQUEST_CODE_BYTES_MAX);
+		return err_set(err, ERR_LIMIT,
+			       "the code has %zu bytes; at most %d are taken: put "
+			       "the data into a file of the workspace",
+			       len, REQUEST_CODE_BYTES_MAX);
 	return 0;
 }
 
@@ -156,12 +164,14 @@ static int check_values(const struct request *request, struct err *err)
 		return check_code(request, err);
 	case REQUEST_VARIABLES:
 		if (json_get_int(json, "max", 0) > REQUEST_VARIABLES_MAX)
-			return err_set(err, ERR_LIMIT, "\"max\" is at most %d; \"pattern\" narrows it down",
+			return err_set(err, ERR_LIMIT,
+				       "\"max\" is at most %d; \"pattern\" narrows it down",
 				       REQUEST_VARIABLES_MAX);
 		return 0;
 	case REQUEST_INPUT:
 		if (!json_get(json, "text") && !json_get_bool(json, "eof", false))
-			return err_set(err, ERR_INVALID, "\"input\" needs \"text\" or \"eof\":true");
+			return err_set(err, ERR_INVALID,
+				       "\"input\" needs \"text\" or \"eof\":true");
 		return 0;
 	case REQUEST_SECTION:
 		if (json_get_int(json, "level", 2) < 1 || json_get_int(json, "level", 2) > 6)
@@ -210,7 +220,8 @@ int request_parse(const char *line, size_t len, struct request *request, struct 
 	if (!request->json && why.code != ERR_OK) /* else it is null */
 		return err_set(err, why.code, "the line is no JSON request: %s", why.text);
 	if (json_type_of(request->json) != JSON_OBJECT)
-		return err_set(err, ERR_INVALID, "a request is a JSON object, such as {\"op\":\"status\"}");
+		return err_set(err, ERR_INVALID,
+			       "a request is a JSON object, such as {\"op\":\"status\"}");
 	request->id = json_get(request->json, "id");
 	if (json_type_of(request->id) != JSON_STRING && json_type_of(request->id) != JSON_INT &&
 	    json_type_of(request->id) != JSON_NULL) {

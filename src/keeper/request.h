@@ -1,8 +1,8 @@
 /*
  * Requests of the session protocol (doc/protocol.md): bytes in, a checked request or an error out.
  *
- * Pure: no clock, no descriptor. What request_parse() lets through has a known op and fields of the right types, so
- * that the code behind it reads fields without asking again.
+ * Pure: no clock, no descriptor. What request_parse() lets through has a known op and fields of the
+ * right types, so that the code behind it reads fields without asking again.
  */
 #ifndef FH_KEEPER_REQUEST_H
 #define FH_KEEPER_REQUEST_H
@@ -49,10 +49,13 @@ struct request {
 	struct json *json; /* the whole request; owned */
 };
 
-#define REQUEST_INIT {.op = REQUEST_OP_COUNT, .id = NULL, .json = NULL}
+#define REQUEST_INIT \
+	{ \
+		.op = REQUEST_OP_COUNT, .id = NULL, .json = NULL \
+	}
 
-/* Reads one line (without its LF). Also after a failure request->id and ->json may be set, so that the refusal can
- * name the request; release it in any case. */
+/* Reads one line (without its LF). Also after a failure request->id and ->json may be set, so that
+ * the refusal can name the request; release it in any case. */
 int request_parse(const char *line, size_t len, struct request *request, struct err *err);
 void request_release(struct request *request);
 

@@ -16,14 +16,17 @@ struct good {
 
 static const struct good GOOD[] = {
 	{"{\"op\":\"run\",\"code\":\"1\"}", REQUEST_RUN},
-	{"{\"op\":\"run\",\"id\":\"c1\",\"code\":\"\\u0000\\ud83d\\ude00\",\"timeout\":0.5,\"allow_stdin\":true,"
-	 "\"max_chars\":0,\"metadata\":{}}", REQUEST_RUN},
+	{"{\"op\":\"run\",\"id\":\"c1\",\"code\":\"\\u0000\\ud83d\\ude00\",\"timeout\":0.5,\"allow_"
+	 "stdin\":true,"
+	 "\"max_chars\":0,\"metadata\":{}}",
+	 REQUEST_RUN},
 	{"{\"op\":\"run\",\"code\":\"\",\"a_field_of_tomorrow\":[1]}", REQUEST_RUN},
 	{" {\"op\":\"interrupt\"}\r", REQUEST_INTERRUPT},
 	{"{\"op\":\"interrupt\",\"cell\":\"c-1_A\",\"id\":7}", REQUEST_INTERRUPT},
 	{"{\"op\":\"input\",\"text\":\"\"}", REQUEST_INPUT},
 	{"{\"op\":\"input\",\"eof\":true}", REQUEST_INPUT},
-	{"{\"op\":\"events\",\"since\":17,\"follow\":true,\"lossy\":false,\"inline\":true}", REQUEST_EVENTS},
+	{"{\"op\":\"events\",\"since\":17,\"follow\":true,\"lossy\":false,\"inline\":true}",
+	 REQUEST_EVENTS},
 	{"{\"op\":\"section\",\"title\":\"x\",\"level\":6}", REQUEST_SECTION},
 	{"{\"op\":\"note\",\"text\":\"x\",\"cell_type\":\"raw\"}", REQUEST_NOTE},
 	{"{\"op\":\"note\",\"text\":\"x\",\"cell_type\":\"code\"}", REQUEST_NOTE},
@@ -36,7 +39,8 @@ static const struct good GOOD[] = {
 	{"{\"op\":\"files\"}", REQUEST_FILES},
 	{"{\"op\":\"files\",\"cell\":\"c1\"}", REQUEST_FILES},
 	{"{\"op\":\"images\",\"since\":7,\"section\":\"\"}", REQUEST_IMAGES},
-	{"{\"op\":\"outputs\",\"section\":\"a\",\"max_chars\":0,\"item_chars\":9}", REQUEST_OUTPUTS},
+	{"{\"op\":\"outputs\",\"section\":\"a\",\"max_chars\":0,\"item_chars\":9}",
+	 REQUEST_OUTPUTS},
 };
 
 static void good_requests(void **state)
@@ -105,7 +109,8 @@ static void bad_requests(void **state)
 		if (request_parse(BAD[i].line, strlen(BAD[i].line), &request, &err) == 0)
 			fail_msg("taken: %s", BAD[i].line);
 		if (!strstr(err.text, BAD[i].words))
-			fail_msg("%s: \"%s\" does not say \"%s\"", BAD[i].line, err.text, BAD[i].words);
+			fail_msg("%s: \"%s\" does not say \"%s\"", BAD[i].line, err.text,
+				 BAD[i].words);
 		request_release(&request);
 	}
 }

@@ -1,7 +1,8 @@
 /*
  * The schedule of saves; see saver.h.
  *
- * `version` counts touches. A waiter is done when a save that began at or after its version has ended.
+ * `version` counts touches. A waiter is done when a save that began at or after its version has
+ * ended.
  */
 #include "keeper/saver.h"
 
@@ -58,7 +59,8 @@ struct saver *saver_new(uv_loop_t *loop, int dirfd, bool adopt, struct notebook 
 	saver->notebook = notebook;
 	saver->events = events;
 	saver->data = data;
-	saver->last_end_us = clock_monotonic_us(); /* the first save is not in the way of the first answer */
+	saver->last_end_us =
+		clock_monotonic_us(); /* the first save is not in the way of the first answer */
 	saver->timer = mem_zalloc(sizeof(*saver->timer));
 	uv_timer_init(loop, saver->timer);
 	uv_unref((uv_handle_t *)saver->timer);
@@ -93,11 +95,12 @@ static void save_work(uv_work_t *work)
 
 	saver->err = (struct err)ERR_INIT;
 	saver->moved = false;
-	saver->status = save_write(saver->save, buf_bytes(&saver->bytes), saver->bytes.len, &saver->moved,
-				   &saver->err);
+	saver->status = save_write(saver->save, buf_bytes(&saver->bytes), saver->bytes.len,
+				   &saver->moved, &saver->err);
 }
 
-/* Calls the waiters whose version is in the file, or all that were in flight when the save failed. */
+/* Calls the waiters whose version is in the file, or all that were in flight when the save failed.
+ */
 static void waiters_call(struct saver *saver, uint64_t version, const struct err *err)
 {
 	struct waiter **at = &saver->waiters, *due = NULL;
@@ -138,7 +141,8 @@ static void save_ended(uv_work_t *work, int status)
 	if (!failed)
 		saver->saved = version;
 	saver->failing = failed;
-	/* Still in flight: what is said of it may touch the saver, which must not start the next one here. */
+	/* Still in flight: what is said of it may touch the saver, which must not start the next
+	 * one here. */
 	if (failed && !was_failing)
 		saver->events->failed(saver->data, &saver->err);
 	if (saver->moved)
@@ -172,7 +176,8 @@ static void saver_schedule(struct saver *saver)
 	int64_t interval_ms = saver->last_duration_us * SAVE_INTERVAL_FACTOR / 1000;
 	int64_t since_ms = (clock_monotonic_us() - saver->last_end_us) / 1000;
 
-	if (saver->stopped || saver->in_flight || saver->version == saver->saved || uv_is_active((uv_handle_t *)saver->timer))
+	if (saver->stopped || saver->in_flight || saver->version == saver->saved ||
+	    uv_is_active((uv_handle_t *)saver->timer))
 		return;
 	if (saver->waiters && !saver->failing) {
 		save_start(saver);
@@ -188,7 +193,8 @@ static void saver_schedule(struct saver *saver)
 
 void saver_touch(struct saver *saver)
 {
-	/* The first save can wait like any other: a session that has just begun has better things to do. */
+	/* The first save can wait like any other: a session that has just begun has better things
+	 * to do. */
 	if (saver->version++ == 0)
 		saver->last_end_us = clock_monotonic_us();
 	saver_schedule(saver);
@@ -203,7 +209,8 @@ void saver_wait(struct saver *saver, void (*done)(void *data, const struct err *
 		return;
 	}
 	waiter = mem_zalloc(sizeof(*waiter));
-	*waiter = (struct waiter){.next = saver->waiters, .version = saver->version, .done = done, .data = data};
+	*waiter = (struct waiter){
+		.next = saver->waiters, .version = saver->version, .done = done, .data = data};
 	saver->waiters = waiter;
 	uv_timer_stop(saver->timer);
 	saver->failing = false; /* a waiter wants an answer now, also a bad one */

@@ -57,7 +57,8 @@ static void connection_ready(uv_stream_t *listener, int status)
 	client_begin(server, client);
 }
 
-struct server *server_new(uv_loop_t *loop, int dirfd, const struct server_events *events, void *data)
+struct server *server_new(uv_loop_t *loop, int dirfd, const struct server_events *events,
+			  void *data)
 {
 	struct server *server = mem_zalloc(sizeof(*server));
 
@@ -79,7 +80,8 @@ int server_listen(struct server *server, int fd, struct err *err)
 	if (status != 0)
 		close(fd);
 	else
-		status = uv_listen((uv_stream_t *)server->listener, SERVER_CLIENTS_MAX, connection_ready);
+		status = uv_listen((uv_stream_t *)server->listener, SERVER_CLIENTS_MAX,
+				   connection_ready);
 	if (status == 0)
 		return 0;
 	uv_close((uv_handle_t *)server->listener, handle_free);
@@ -157,7 +159,8 @@ size_t server_clients(const struct server *server)
 	return server->client_count;
 }
 
-/* --- closing ------------------------------------------------------------------------------------ */
+/* --- closing ------------------------------------------------------------------------------------
+ */
 
 static void maybe_closed(struct server *server)
 {

@@ -1,9 +1,10 @@
 /*
  * The keeper's clients: lines in, answers and events out, nobody slows anybody.
  *
- * Each client has its own output buffer of bounded size and its own place in the journal. While it keeps up it gets
- * each line as it is appended; when its buffer is full it is left alone until it has read, and then goes on from the file.
- * A lossy reader skips instead and is told the gap. A client whose answers pile up is not read from either.
+ * Each client has its own output buffer of bounded size and its own place in the journal. While it
+ * keeps up it gets each line as it is appended; when its buffer is full it is left alone until it
+ * has read, and then goes on from the file. A lossy reader skips instead and is told the gap. A
+ * client whose answers pile up is not read from either.
  */
 #ifndef FH_KEEPER_SERVER_H
 #define FH_KEEPER_SERVER_H
@@ -41,7 +42,8 @@ struct subscription {
 };
 
 /* A server without a socket yet. `dirfd` is borrowed: cursors read the journal there. */
-struct server *server_new(uv_loop_t *loop, int dirfd, const struct server_events *events, void *data);
+struct server *server_new(uv_loop_t *loop, int dirfd, const struct server_events *events,
+			  void *data);
 
 /* Takes a listening stream socket: more clients may come. */
 int server_listen(struct server *server, int fd, struct err *err);
@@ -60,11 +62,13 @@ void server_poke(struct server *server);  /* the journal has grown */
 void server_flush(struct server *server); /* end of a loop turn: writes what waits */
 size_t server_clients(const struct server *server);
 
-/* Closes all clients once their buffers are written, or after half a second; then calls done(data). */
+/* Closes all clients once their buffers are written, or after half a second; then calls done(data).
+ */
 void server_close(struct server *server, void (*done)(void *data), void *data);
 void server_free(struct server *server); /* after server_close's done */
 
-/* Answers a request: {"type":"reply","id":id,...body}. `body` is taken, NULL means {}; `id` may be NULL. */
+/* Answers a request: {"type":"reply","id":id,...body}. `body` is taken, NULL means {}; `id` may be
+ * NULL. */
 void client_reply(struct client *client, const struct json *id, struct json *body);
 void client_refuse(struct client *client, const struct json *id, const struct err *err);
 

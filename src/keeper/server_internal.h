@@ -12,17 +12,19 @@ struct client {
 	uv_pipe_t pipe; /* first: handle->data is the client too */
 	struct server *server;
 	struct client *next;
-	unsigned references; /* 1 for the open pipe, `hangup`, each write in flight and each keeper */
+	unsigned references; /* 1 for the open pipe, `hangup`, each write in flight and each keeper
+			      */
 	bool greeted, reading, writing, closed;
-	uv_poll_t *hangup; /* it sends no more; tells when it does not read any more either. Else NULL */
+	uv_poll_t *hangup; /* it sends no more; tells when it does not read any more either. Else
+			      NULL */
 	int hangup_fd;
 	struct buf in;
-	size_t scanned;  /* bytes of `in` known to hold no LF */
-	bool skipping;   /* inside a line that is too long */
+	size_t scanned; /* bytes of `in` known to hold no LF */
+	bool skipping;  /* inside a line that is too long */
 	struct buf out;
 	bool subscribed;
 	struct subscription subscription;
-	uint64_t sent;   /* last event given to this client */
+	uint64_t sent; /* last event given to this client */
 	bool lagging;
 	struct cursor *cursor;
 };

@@ -1,4 +1,5 @@
-/* The server: answers in order, slow readers that lose nothing, lossy ones that are told, lines too long. */
+/* The server: answers in order, slow readers that lose nothing, lossy ones that are told, lines too
+ * long. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -21,9 +22,9 @@ struct scene {
 	struct server *server;
 	struct journal *journal;
 	uv_prepare_t turn;
-	int peer;           /* the client's own end */
-	struct buf got;     /* what the client has read */
-	unsigned lines;     /* lines that came from it */
+	int peer;       /* the client's own end */
+	struct buf got; /* what the client has read */
+	unsigned lines; /* lines that came from it */
 	unsigned too_long;
 	bool deserted, closed;
 	bool (*answer)(struct scene *scene, struct client *client, const char *line, size_t len);
@@ -60,7 +61,8 @@ static void on_deserted(void *data)
 	((struct scene *)data)->deserted = true;
 }
 
-static const struct server_events EVENTS = {.hello = on_hello, .line = on_line, .too_long = on_too_long, .deserted = on_deserted};
+static const struct server_events EVENTS = {
+	.hello = on_hello, .line = on_line, .too_long = on_too_long, .deserted = on_deserted};
 
 static void turn_ends(uv_prepare_t *prepare)
 {
@@ -144,7 +146,8 @@ static void append_stream(struct scene *scene, size_t len)
 	server_poke(scene->server);
 }
 
-/* --- tests --------------------------------------------------------------------------------------- */
+/* --- tests ---------------------------------------------------------------------------------------
+ */
 
 static bool has_two_answers(void *data)
 {
@@ -227,7 +230,8 @@ static void too_long_lines_are_skipped(void **state)
 
 static bool subscribe(struct scene *scene, struct client *client, const char *line, size_t len)
 {
-	struct subscription subscription = {.since = 0, .to = UINT64_MAX, .lossy = line[0] == 'l', .inlined = true};
+	struct subscription subscription = {
+		.since = 0, .to = UINT64_MAX, .lossy = line[0] == 'l', .inlined = true};
 
 	(void)scene;
 	(void)len;
@@ -260,7 +264,8 @@ static bool has_all_events(void *data)
 	return count_lines(&scene->got) >= journal_seq(scene->journal) + 1;
 }
 
-/* A reader that stops reading while 40 MB are written gets every event in the end, and costs no memory meanwhile. */
+/* A reader that stops reading while 40 MB are written gets every event in the end, and costs no
+ * memory meanwhile. */
 static void slow_reader_loses_nothing(void **state)
 {
 	struct scene scene;

@@ -14,44 +14,51 @@
 enum { LADDER_AGAIN_MS = 2000, LADDER_KILL_MS = 3000 };
 /* No move leads to STARTING: it stands for "no such move". */
 static const enum session_state MOVES[SESSION_STATE_COUNT][SESSION_EVENT_COUNT] = {
-	[SESSION_STARTING] = {
-		[SESSION_READY] = SESSION_IDLE,
-		[SESSION_FAILED] = SESSION_BROKEN,
-		[SESSION_STOP] = SESSION_STOPPING,
-	},
-	[SESSION_IDLE] = {
-		[SESSION_RUN] = SESSION_RUNNING,
-		[SESSION_ASK] = SESSION_ASKING,
-		[SESSION_DIED] = SESSION_RESTARTING,
-		[SESSION_STOP] = SESSION_STOPPING,
-	},
-	[SESSION_RUNNING] = {
-		[SESSION_DONE] = SESSION_IDLE,
-		[SESSION_DIED] = SESSION_RESTARTING,
-		[SESSION_STOP] = SESSION_STOPPING,
-	},
-	[SESSION_ASKING] = {
-		[SESSION_ANSWERED] = SESSION_IDLE,
-		[SESSION_DIED] = SESSION_RESTARTING,
-		[SESSION_STOP] = SESSION_STOPPING,
-	},
-	[SESSION_RESTARTING] = {
-		[SESSION_READY] = SESSION_IDLE,
-		[SESSION_FAILED] = SESSION_BROKEN,
-		[SESSION_STOP] = SESSION_STOPPING,
-	},
-	[SESSION_BROKEN] = {
-		[SESSION_RESTART] = SESSION_RESTARTING,
-		[SESSION_STOP] = SESSION_STOPPING,
-	},
-	[SESSION_STOPPING] = {
-		[SESSION_READY] = SESSION_STOPPING,
-		[SESSION_FAILED] = SESSION_STOPPING,
-		[SESSION_DONE] = SESSION_STOPPING,
-		[SESSION_ANSWERED] = SESSION_STOPPING,
-		[SESSION_DIED] = SESSION_STOPPING,
-		[SESSION_STOP] = SESSION_STOPPING,
-	},
+	[SESSION_STARTING] =
+		{
+			[SESSION_READY] = SESSION_IDLE,
+			[SESSION_FAILED] = SESSION_BROKEN,
+			[SESSION_STOP] = SESSION_STOPPING,
+		},
+	[SESSION_IDLE] =
+		{
+			[SESSION_RUN] = SESSION_RUNNING,
+			[SESSION_ASK] = SESSION_ASKING,
+			[SESSION_DIED] = SESSION_RESTARTING,
+			[SESSION_STOP] = SESSION_STOPPING,
+		},
+	[SESSION_RUNNING] =
+		{
+			[SESSION_DONE] = SESSION_IDLE,
+			[SESSION_DIED] = SESSION_RESTARTING,
+			[SESSION_STOP] = SESSION_STOPPING,
+		},
+	[SESSION_ASKING] =
+		{
+			[SESSION_ANSWERED] = SESSION_IDLE,
+			[SESSION_DIED] = SESSION_RESTARTING,
+			[SESSION_STOP] = SESSION_STOPPING,
+		},
+	[SESSION_RESTARTING] =
+		{
+			[SESSION_READY] = SESSION_IDLE,
+			[SESSION_FAILED] = SESSION_BROKEN,
+			[SESSION_STOP] = SESSION_STOPPING,
+		},
+	[SESSION_BROKEN] =
+		{
+			[SESSION_RESTART] = SESSION_RESTARTING,
+			[SESSION_STOP] = SESSION_STOPPING,
+		},
+	[SESSION_STOPPING] =
+		{
+			[SESSION_READY] = SESSION_STOPPING,
+			[SESSION_FAILED] = SESSION_STOPPING,
+			[SESSION_DONE] = SESSION_STOPPING,
+			[SESSION_ANSWERED] = SESSION_STOPPING,
+			[SESSION_DIED] = SESSION_STOPPING,
+			[SESSION_STOP] = SESSION_STOPPING,
+		},
 };
 
 void session_move(struct session *session, enum session_event event)
@@ -65,8 +72,9 @@ void session_move(struct session *session, enum session_event event)
 const char *session_state_name(const struct session *session)
 {
 	static const char *const names[SESSION_STATE_COUNT] = {
-		[SESSION_STARTING] = "starting",     [SESSION_IDLE] = "idle",     [SESSION_RUNNING] = "running",
-		[SESSION_RESTARTING] = "restarting", [SESSION_BROKEN] = "broken", [SESSION_STOPPING] = "stopping",
+		[SESSION_STARTING] = "starting", [SESSION_IDLE] = "idle",
+		[SESSION_RUNNING] = "running",   [SESSION_RESTARTING] = "restarting",
+		[SESSION_BROKEN] = "broken",     [SESSION_STOPPING] = "stopping",
 		[SESSION_ASKING] = "asking",
 	};
 
@@ -75,7 +83,8 @@ const char *session_state_name(const struct session *session)
 	return names[session->state];
 }
 
-/* --- answers that wait -------------------------------------------------------------------------- */
+/* --- answers that wait --------------------------------------------------------------------------
+ */
 
 void session_answer(struct waiting_reply **waiters, const struct err *err)
 {
@@ -93,7 +102,8 @@ void session_answer(struct waiting_reply **waiters, const struct err *err)
 	}
 }
 
-/* --- the end of cells --------------------------------------------------------------------------- */
+/* --- the end of cells ---------------------------------------------------------------------------
+ */
 
 const char *session_drop_name(enum drop drop)
 {
@@ -148,14 +158,17 @@ static struct json *usage_json(struct session *session)
 
 static void add_text(struct session *session, const struct cell *cell, struct event *event)
 {
+	const struct digest_params form = {.item_chars_max = (size_t)cell->max_chars,
+					   .total_chars_max = (size_t)cell->max_chars,
+					   .marks = cell->marks};
 	cleanup_buf struct buf text = BUF_INIT;
 
-	if (cell->max_chars >= 0 &&
-	    session_text(session, cell, cell->max_chars, cell->max_chars, event, &text, NULL) == 0)
+	if (cell->max_chars >= 0 && session_text(session, cell, &form, event, &text, NULL) == 0)
 		json_set(event->body, "text", json_new_string(buf_bytes(&text), text.len));
 }
 
-/* What the cell did to the workspace. One that never ran, or ran under another keeper, is not asked. */
+/* What the cell did to the workspace. One that never ran, or ran under another keeper, is not
+ * asked. */
 static void add_files(struct session *session, const struct cell *cell, struct json *body)
 {
 	struct changes changes = CHANGES_INIT;
@@ -166,8 +179,8 @@ static void add_files(struct session *session, const struct cell *cell, struct j
 	changes_release(&changes);
 }
 
-void session_finish(struct session *session, struct cell *cell, const char *status, const char *reason,
-		    const char *state, int64_t execution_count)
+void session_finish(struct session *session, struct cell *cell, const char *status,
+		    const char *reason, const char *state, int64_t execution_count)
 {
 	struct event event = EVENT_INIT;
 	bool ran = cell->state != CELL_QUEUED;
@@ -179,7 +192,8 @@ void session_finish(struct session *session, struct cell *cell, const char *stat
 	if (reason)
 		json_set_string(event.body, "reason", reason);
 	json_set_string(event.body, "state", state);
-	json_set(event.body, "execution_count", execution_count > 0 ? json_new_int(execution_count) : NULL);
+	json_set(event.body, "execution_count",
+		 execution_count > 0 ? json_new_int(execution_count) : NULL);
 	json_set_int(event.body, "duration_us", ran ? clock_monotonic_us() - cell->started_us : 0);
 	json_set(event.body, "usage", usage_json(session));
 	add_files(session, cell, event.body);
@@ -190,7 +204,10 @@ void session_finish(struct session *session, struct cell *cell, const char *stat
 		session->running = NULL;
 		uv_timer_stop(session->cell_timer);
 	}
-	cell_move(session->cells, cell, !ran ? CELL_CANCEL : strcmp(status, "died") == 0 ? CELL_DIED : CELL_DONE);
+	cell_move(session->cells, cell,
+		  !ran                          ? CELL_CANCEL
+		  : strcmp(status, "died") == 0 ? CELL_DIED
+						: CELL_DONE);
 	record_event(session->record, &event);
 	record_sync_soon(session->record);
 }
@@ -220,7 +237,8 @@ void session_reopen(struct session *session)
 	record_body(session->record, EVENT_RESTARTED, NULL, body);
 }
 
-/* --- running ------------------------------------------------------------------------------------ */
+/* --- running ------------------------------------------------------------------------------------
+ */
 
 static void cell_timer_fired(uv_timer_t *timer);
 
@@ -235,8 +253,10 @@ static void cell_start(struct session *session, struct cell *cell)
 	if (session->watch)
 		watch_cell_starts(session->watch);
 	cell->started_us = clock_monotonic_us();
-	uv_timer_start(session->cell_timer, cell_timer_fired, (uint64_t)(timeout_us + 999) / 1000, 0);
-	/* A guest that cannot be told is dead or dying: its pidfd says so, and that ends the cell. */
+	uv_timer_start(session->cell_timer, cell_timer_fired, (uint64_t)(timeout_us + 999) / 1000,
+		       0);
+	/* A guest that cannot be told is dead or dying: its pidfd says so, and that ends the cell.
+	 */
 	if (session->engine->ops->run(session->engine, cell->number, cell->code, cell->code_len,
 				      cell->allow_stdin, &err) != 0)
 		session->engine->ops->kill(session->engine);
@@ -257,7 +277,9 @@ void session_next(struct session *session)
 		return;
 	}
 	if (cell && record_is_at_limit(session->record)) {
-		session_cancel_queue(session, session_drop_name(DROP_RECORD)); /* what they do could not be told */
+		session_cancel_queue(
+			session,
+			session_drop_name(DROP_RECORD)); /* what they do could not be told */
 		cell = NULL;
 	}
 	if (cell)
@@ -304,7 +326,8 @@ int session_input(struct session *session, const char *text, size_t len, struct 
 	return 0;
 }
 
-/* --- restart and stop ---------------------------------------------------------------------------- */
+/* --- restart and stop ----------------------------------------------------------------------------
+ */
 
 static bool has_interpreter(const struct session *session)
 {
@@ -412,4 +435,3 @@ void session_later(struct session *session)
 {
 	uv_timer_start(session->later_timer, later_timer_fired, 0, 0);
 }
-

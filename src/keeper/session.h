@@ -7,11 +7,12 @@
  *     ▼                │ READY       ▼
  *   BROKEN ──RESTART─► RESTARTING ◄──┴── DIED also from IDLE
  *
- * ASKING is to a question about the variables (asks.c) and its answer what RUNNING is to a cell and its end.
+ * ASKING is to a question about the variables (asks.c) and its answer what RUNNING is to a cell and
+ * its end.
  *
- * One cell runs at a time. When the interpreter dies, its cell is finished with what is known, and a new one is
- * started in the same box (state "reset"); only the variables are gone. A start that fails leaves the session BROKEN: it
- * answers, refuses to run, and `restart` tries again.
+ * One cell runs at a time. When the interpreter dies, its cell is finished with what is known, and
+ * a new one is started in the same box (state "reset"); only the variables are gone. A start that
+ * fails leaves the session BROKEN: it answers, refuses to run, and `restart` tries again.
  */
 #ifndef FH_KEEPER_SESSION_H
 #define FH_KEEPER_SESSION_H
@@ -20,6 +21,7 @@
 #include <uv.h>
 
 #include "base/err.h"
+#include "digest/digest.h"
 #include "engine/engine.h"
 #include "keeper/cells.h"
 #include "keeper/config.h"
@@ -83,20 +85,23 @@ struct session {
 
 	enum session_state state;
 	struct cell *running;
-	struct watch *watch;     /* of the workspace; NULL: nothing can change there, or it is not there */
-	char *section;           /* title of the last section; NULL: none yet */
-	bool draining;           /* stop when the queue is empty */
+	struct watch
+		*watch; /* of the workspace; NULL: nothing can change there, or it is not there */
+	char *section;  /* title of the last section; NULL: none yet */
+	bool draining;  /* stop when the queue is empty */
 	const char *stop_reason; /* constant; NULL: not stopping */
 	const char *kill_reason; /* why the interpreter was killed by us; NULL: it was not */
 	const char *restart_reason;
-	bool opened;             /* clients have been greeted */
-	struct ask *asks;        /* in the order of their requests; the first is with the interpreter when ASKING */
-	uint32_t ask_count;      /* ever started */
+	bool opened;      /* clients have been greeted */
+	struct ask *asks; /* in the order of their requests; the first is with the interpreter when
+			     ASKING */
+	uint32_t ask_count; /* ever started */
 	uv_timer_t *cell_timer;
 	uv_timer_t *ask_timer;
 	uv_timer_t *later_timer;
 	struct waiting_reply *restart_waiters, *stop_waiters;
-	void (*released)(void *data); /* record and box are closed: the directory may be another keeper's */
+	void (*released)(
+		void *data); /* record and box are closed: the directory may be another keeper's */
 	void (*ended)(void *data); /* all is closed: the loop may stop */
 	void *ended_data;
 };
@@ -119,14 +124,16 @@ void session_later(struct session *session);
 void session_next(struct session *session);
 
 /* The running cell's time limit, its end, and cells that never ran. */
-void session_cancel_queue(struct session *session, const char *reason); /* of their `finished`; may be NULL */
-void session_finish(struct session *session, struct cell *cell, const char *status, const char *reason,
-		    const char *state, int64_t execution_count);
+void session_cancel_queue(struct session *session,
+			  const char *reason); /* of their `finished`; may be NULL */
+void session_finish(struct session *session, struct cell *cell, const char *status,
+		    const char *reason, const char *state, int64_t execution_count);
 
 /* The limit (or "no_space") by which `truncated` and `warning` name what was dropped. */
 const char *session_drop_name(enum drop drop);
 
-/* Says of all cells what was dropped and not told yet: output after their end, and what did not fit into the record. */
+/* Says of all cells what was dropped and not told yet: output after their end, and what did not fit
+ * into the record. */
 void session_say_truncated(struct session *session);
 
 /* Answers the prompt that waits; text NULL is the end of file. ERR_NOT_FOUND when none waits. */
@@ -141,17 +148,20 @@ void session_stop(struct session *session, const char *reason);
 /* Kills the interpreter and starts a new one. */
 void session_restart(struct session *session);
 
-/* Appends the text for a model of one cell. `finished` (may be NULL) is an event that is not in the journal yet. */
-int session_text(struct session *session, const struct cell *cell, int64_t total_chars, int64_t item_chars,
+/* Appends the text for a model of one cell in this form, whose `whole` is not looked at. `finished`
+ * (may be NULL) is an event that is not in the journal yet. */
+int session_text(struct session *session, const struct cell *cell, const struct digest_params *form,
 		 const struct event *finished, struct buf *out, struct err *err);
 
-/* asks.c: questions about the variables, answered between cells. The JSON for the guest is `body`; the
- * client gets the answer, or a refusal, later. ERR_BUSY when a cell runs or waits. */
+/* asks.c: questions about the variables, answered between cells. The JSON for the guest is `body`;
+ * the client gets the answer, or a refusal, later. ERR_BUSY when a cell runs or waits. */
 enum ask_kind { ASK_COMPLETE, ASK_INSPECT, ASK_VARIABLES };
 int session_ask(struct session *session, struct client *client, struct json *id, enum ask_kind kind,
 		const struct json *body, struct err *err);
-void session_ask_next(struct session *session);  /* when IDLE: gives the next one to the interpreter */
-void session_ask_make_way(struct session *session); /* a cell waits: nothing may stand in its way for ever */
+void session_ask_next(
+	struct session *session); /* when IDLE: gives the next one to the interpreter */
+void session_ask_make_way(
+	struct session *session); /* a cell waits: nothing may stand in its way for ever */
 void session_answered(struct session *session, uint32_t number, const struct json *answer);
 /* The interpreter is gone, or going: nobody answers any more. */
 void session_refuse_asks(struct session *session, const char *why);
@@ -166,13 +176,15 @@ void session_hello(const struct session *session, struct buf *out);
 /* Begins or goes on with the journal, and greets the clients: the interpreter is ready. */
 int session_open(struct session *session, struct err *err);
 
-/* Makes the first event and a hello for nothing: the next time it is faster by a tenth of a millisecond. */
+/* Makes the first event and a hello for nothing: the next time it is faster by a tenth of a
+ * millisecond. */
 void session_rehearse(const struct session *session);
 
 /* ops.c: answers one line of a client. */
 void session_line(struct session *session, struct client *client, const char *line, size_t len);
 
-/* interpreter.c: what is needed once, and each start of an interpreter (the box is rebuilt when it is gone). */
+/* interpreter.c: what is needed once, and each start of an interpreter (the box is rebuilt when it
+ * is gone). */
 int session_prepare(struct session *session, struct err *err);
 int session_start_engine(struct session *session, struct err *err);
 void session_release_engine(struct session *session);

@@ -1,6 +1,6 @@
 /*
- * The text for a model of one cell, read back from the journal: one function for every way of asking, and
- * no memory for cells that nobody asks about.
+ * The text for a model of one cell, read back from the journal: one function for every way of
+ * asking, and no memory for cells that nobody asks about.
  */
 #include <string.h>
 
@@ -11,7 +11,8 @@
 
 enum { TEXT_INLINE_BYTES_MAX = 16 << 20 };
 
-static void apply(struct session *session, struct digest *digest, struct event *event, const char *cell)
+static void apply(struct session *session, struct digest *digest, struct event *event,
+		  const char *cell)
 {
 	if (!event->cell || strcmp(event->cell, cell) != 0)
 		return;
@@ -20,7 +21,8 @@ static void apply(struct session *session, struct digest *digest, struct event *
 }
 
 /* All events from the cell's first to the end of the journal; late output is part of the cell. */
-static int fold(struct session *session, struct digest *digest, const struct cell *cell, struct err *err)
+static int fold(struct session *session, struct digest *digest, const struct cell *cell,
+		struct err *err)
 {
 	struct cursor *cursor = cursor_open(session->dirfd, cell->seq - 1, err);
 	enum cursor_step step = CURSOR_EVENT;
@@ -38,15 +40,16 @@ static int fold(struct session *session, struct digest *digest, const struct cel
 	return step == CURSOR_ERROR ? -1 : 0;
 }
 
-int session_text(struct session *session, const struct cell *cell, int64_t total_chars, int64_t item_chars,
+int session_text(struct session *session, const struct cell *cell, const struct digest_params *form,
 		 const struct event *finished, struct buf *out, struct err *err)
 {
-	cleanup_free char *whole = mem_format("fumehood log %s --cell %s", session->config.id, cell->id);
-	struct digest_params params = {
-		.item_chars_max = (size_t)item_chars, .total_chars_max = (size_t)total_chars, .whole = whole};
+	cleanup_free char *whole =
+		mem_format("fumehood log %s --cell %s", session->config.id, cell->id);
+	struct digest_params params = *form;
 	struct digest *digest;
 	int status;
 
+	params.whole = whole;
 	record_flush(session->record);
 	digest = digest_new(&params);
 	status = fold(session, digest, cell, err);

@@ -389,8 +389,9 @@ static void test_notes_and_sections(void **state)
 		   "{\"cell_type\":\"raw\",\"id\":\"n2\",\"metadata\":{},\"source\":\"raw\"}");
 	assert_string_equal(json_get_string(cell_at(nb, 3), "source"), "###### ");
 	assert_string_equal(json_get_string(cell_at(nb, 4), "source"), "# x");
-	check_json(cell_at(nb, 5), "{\"cell_type\":\"code\",\"execution_count\":null,\"id\":\"idle\","
-				   "\"metadata\":{},\"outputs\":[],\"source\":\"1/0\"}");
+	check_json(cell_at(nb, 5),
+		   "{\"cell_type\":\"code\",\"execution_count\":null,\"id\":\"idle\","
+		   "\"metadata\":{},\"outputs\":[],\"source\":\"1/0\"}");
 }
 
 /* The id of a run belongs to the client; a made id makes room for it. */

@@ -21,8 +21,9 @@ enum pool_command {
 	/* spare keeper -> pool: what is ordered on this connection is for the spare. No body. */
 	POOL_JOIN = 'J',
 	/* On the socket with which the pool has started a spare keeper: */
-	POOL_SPARE_READY = 'r',  /* spare keeper -> pool: {"pid":n}: box and guest wait */
-	POOL_SPARE_CLIENT = 'c', /* pool -> spare keeper: + one descriptor, its client. The last word */
+	POOL_SPARE_READY = 'r', /* spare keeper -> pool: {"pid":n}: box and guest wait */
+	POOL_SPARE_CLIENT =
+		'c', /* pool -> spare keeper: + one descriptor, its client. The last word */
 };
 
 /* What pool_connect() leaves open in a pool that it starts (`fumehood-pool --started`). */

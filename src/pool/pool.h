@@ -47,10 +47,10 @@ char *pool_default_python(struct err *err);
 char *pool_resolve_python(const char *name, struct err *err);
 
 /* The pools that run now: an array of {"python":..,"pid":..,"guests":n,"idle_s":n,"state":..,
- * "zygote":pid or 0,"waiting":n,"spare":..,"spare_pid":pid or 0}: guests given so far, seconds since
- * the last order, orders that wait; state is "cold", "starting", "waiting" (for its next start),
- * "ready", "failed" or "ending"; spare is "off" (nobody has had a guest yet), "due", "starting",
- * "ready", "resting" (for a minute: they died) or "ending". The caller owns it. */
+ * "zygote":pid or 0,"waiting":n,"spare":..,"spare_pid":pid or 0}: guests given so far, seconds
+ * since the last order, orders that wait; state is "cold", "starting", "waiting" (for its next
+ * start), "ready", "failed" or "ending"; spare is "off" (nobody has had a guest yet), "due",
+ * "starting", "ready", "resting" (for a minute: they died) or "ending". The caller owns it. */
 struct json *pool_list(struct err *err);
 
 /* Ends the pool of `python` (NULL: all) and waits for the end, at most 6 s each. *stopped counts.

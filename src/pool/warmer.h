@@ -12,14 +12,14 @@
  *                   WARM_FAILED, also by the third death in a row
  *                        └─ asked after 10 s, or after a change ─> WARM_WAITING
  *
- * Any state leads to WARM_CLOSED by warmer_close(). WARM_WAITING is passed over when its time is over
- * already.
+ * Any state leads to WARM_CLOSED by warmer_close(). WARM_WAITING is passed over when its time is
+ * over already.
  *
  * Rules:
- * - At least 1 s from start to start, so that a broken environment cannot eat the machine (as s6 does
- *   it).
- * - Three deaths in a row are a failure. A zygote that answered an order, or was ready for 10 s, ends
- *   the row.
+ * - At least 1 s from start to start, so that a broken environment cannot eat the machine (as s6
+ * does it).
+ * - Three deaths in a row are a failure. A zygote that answered an order, or was ready for 10 s,
+ * ends the row.
  * - A failure that the zygote itself explains (ZYGOTE_FAILED) is not tried again: it would say the
  *   same.
  * - One order at a time is with the zygote. If it dies then, the order may or may not have been

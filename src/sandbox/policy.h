@@ -28,7 +28,8 @@ struct policy {
 	const char *workspace; /* absolute host path of a directory; borrowed */
 	enum workspace_mode workspace_mode;
 	/* NULL-terminated absolute host paths, visible read-only at the same place (the Python
-	 * environment); those under /usr are there anyway; what does not exist is left out; borrowed */
+	 * environment); those under /usr are there anyway; what does not exist is left out;
+	 * borrowed */
 	const char *const *read;
 	uint64_t tmp_bytes_max; /* size of the private /tmp and /dev/shm, each */
 	uint64_t tmp_inodes_max;

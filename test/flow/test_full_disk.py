@@ -79,7 +79,7 @@ def disk():
             house.filler.unlink()
         if house.sockets():
             house.stop_sessions()
-        bad = house.leftovers()
+        bad = house.leftovers() + house.stop_pools()
         check(libc.umount2(os.fsencode(place), 0))
         bad += house.close()
         check(libc.setns(outside.fileno(), CLONE_NEWNS))

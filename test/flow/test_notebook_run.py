@@ -1,4 +1,5 @@
 """Running notebooks: going on after a failure, the progress line, what is in the file and when."""
+
 import json
 import signal
 import time
@@ -28,8 +29,11 @@ def read(path):
 
 def texts(made):
     """The printed text of each code cell."""
-    return ["".join(output.get("text", "") for output in cell.outputs)
-            for cell in made.cells if cell.cell_type == "code"]
+    return [
+        "".join(output.get("text", "") for output in cell.outputs)
+        for cell in made.cells
+        if cell.cell_type == "code"
+    ]
 
 
 @pytest.fixture
@@ -40,11 +44,17 @@ def session(house):
     house.cli("gc", "nb")
 
 
-# ------------------------------------------------------------------------------------ going on
+# ----------------------------------------------------------------------------------------- going on
+
 
 def test_from_cell_takes_over_what_ran(house, folder, session):
     """The file has no outputs of the cells before; the session's journal has."""
-    cells = [nbformat.v4.new_markdown_cell("# T"), code("x = 5\nprint('first')"), code("print(x)\n1/0"), code("print(x + 1)")]
+    cells = [
+        nbformat.v4.new_markdown_cell("# T"),
+        code("x = 5\nprint('first')"),
+        code("print(x)\n1/0"),
+        code("print(x + 1)"),
+    ]
     write(folder / "n.ipynb", *cells)
     options = ("-s", session, "-o", "out.ipynb")
     result = house.cli("run", "n.ipynb", *options, cwd=folder)
@@ -67,7 +77,9 @@ def test_from_cell_again_and_again(house, folder, session):
     write(folder / "n.ipynb", *cells)
     for number in range(1, 4):
         assert house.cli("run", "n.ipynb", "-s", session, cwd=folder).status == 0
-    result = house.cli("run", "n.ipynb", "-s", session, "-o", "out.ipynb", "--from-cell", "2", cwd=folder)
+    result = house.cli(
+        "run", "n.ipynb", "-s", session, "-o", "out.ipynb", "--from-cell", "2", cwd=folder
+    )
     assert result.status == 0 and not result.err, result
     assert texts(read(folder / "out.ipynb")) == ["3\n", "b 3\n"]
 
@@ -110,15 +122,26 @@ def test_file_has_the_cells_of_the_notebook_only(house, folder, session):
     assert len(read(folder / "all.ipynb").cells) == 3
 
 
-# ------------------------------------------------------------------------------------ how it ends
+# -------------------------------------------------------------------------------------- how it ends
 
-@pytest.mark.parametrize("call,status", [("exit()", 0), ("exit(0)", 0), ("exit(None)", 0), ("exit(3)", CELL_FAILED),
-                                         ("exit('bad')", CELL_FAILED)])
+
+@pytest.mark.parametrize(
+    "call,status",
+    [
+        ("exit()", 0),
+        ("exit(0)", 0),
+        ("exit(None)", 0),
+        ("exit(3)", CELL_FAILED),
+        ("exit('bad')", CELL_FAILED),
+    ],
+)
 def test_sys_exit(house, folder, call, status):
     """The orderly end of a program, in a script and in a notebook."""
     (folder / "a.py").write_text("import sys\nprint('a')\nsys.%s\nprint('b')\n" % call)
     result = house.cli("run", "a.py", cwd=folder)
-    assert (result.status, result.out) == (status, "a\n") and bool(result.err) == bool(status), result
+    assert (result.status, result.out) == (status, "a\n") and bool(result.err) == bool(
+        status
+    ), result
     write(folder / "n.ipynb", code("import sys\nsys.%s" % call), code("print('b')"))
     result = house.cli("run", "n.ipynb", "-o", "out.ipynb", cwd=folder)
     assert (result.status, result.out) == (status, ""), result
@@ -127,7 +150,12 @@ def test_sys_exit(house, folder, call, status):
 
 def test_ended_by_a_signal(house, folder):
     """What there is is in the file, which is valid."""
-    write(folder / "n.ipynb", code("print('a')"), code("import time\nprint('b', flush=True)\ntime.sleep(600)"), code("1"))
+    write(
+        folder / "n.ipynb",
+        code("print('a')"),
+        code("import time\nprint('b', flush=True)\ntime.sleep(600)"),
+        code("1"),
+    )
     process = house.popen("run", "n.ipynb", "-o", "out.ipynb", cwd=folder, stdout=-1)
     assert process.stdout.readline() == b"a\n" and process.stdout.readline() == b"b\n"
     process.send_signal(signal.SIGTERM)
@@ -138,7 +166,10 @@ def test_ended_by_a_signal(house, folder):
 
 def test_file_grows_during_the_run(house, folder):
     """A notebook that takes long can be watched; killed, it leaves what it had."""
-    write(folder / "n.ipynb", *[code("import time\nprint(%d, flush=True)\ntime.sleep(0.8)" % i) for i in range(40)])
+    write(
+        folder / "n.ipynb",
+        *[code("import time\nprint(%d, flush=True)\ntime.sleep(0.8)" % i) for i in range(40)]
+    )
     process = house.popen("run", "-q", "n.ipynb", "-o", "out.ipynb", cwd=folder)
     until = time.monotonic() + WAIT_S
     while not (folder / "out.ipynb").exists():
@@ -148,15 +179,23 @@ def test_file_grows_during_the_run(house, folder):
     process.wait(WAIT_S)
     made = read(folder / "out.ipynb")
     assert texts(made)[:2] == ["0\n", "1\n"] and texts(made)[-1] == "" and len(made.cells) == 40
+    assert not house.leftovers(), "its keeper ends with it"
+    left = [path.parent.name for path in house.sessions.glob("*/journal.ndjson")]
+    assert house.cli("gc", *left).status == 0
 
 
-# ------------------------------------------------------------------------------------ the progress line
+# -------------------------------------------------------------------------------- the progress line
+
 
 def test_progress_on_a_terminal(house, folder):
     write(folder / "n.ipynb", *[code("import time\ntime.sleep(0.3)") for _ in range(3)])
     with house.script("run", "-q", "n.ipynb", cwd=folder) as terminal:
         assert terminal.end() == 0
-    assert "cell 1 of 3" in terminal.seen and "cell 3 of 3" in terminal.seen and "[====" in terminal.seen
+    assert (
+        "cell 1 of 3" in terminal.seen
+        and "cell 3 of 3" in terminal.seen
+        and "[====" in terminal.seen
+    )
     assert terminal.seen.endswith("\r\x1b[K"), "it is gone at the end"
     with house.script("run", "-q", "n.ipynb", "--no-progress-bar", cwd=folder) as terminal:
         assert terminal.end() == 0
@@ -169,4 +208,14 @@ def test_json_events_of_a_notebook(house, folder):
     write(folder / "n.ipynb", nbformat.v4.new_markdown_cell("m"), code("1"))
     result = house.cli("run", "--json", "n.ipynb", "-p", "a", "1", cwd=folder)
     kinds = [json.loads(line)["type"] for line in result.out.splitlines()]
-    assert kinds == ["session", "cell", "started", "finished", "note", "cell", "started", "result", "finished"]
+    assert kinds == [
+        "session",
+        "cell",
+        "started",
+        "finished",
+        "note",
+        "cell",
+        "started",
+        "result",
+        "finished",
+    ]

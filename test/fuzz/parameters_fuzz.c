@@ -1,6 +1,6 @@
 /*
- * Fuzzes parameters and path templates: any bytes as JSON, base64, a value of the command line and a
- * template. What is printed as Python source is ASCII on one line a parameter, and what is read
+ * Fuzzes parameters and path templates: any bytes as JSON, base64, a value of the command line and
+ * a template. What is printed as Python source is ASCII on one line a parameter, and what is read
  * back from metadata is JSON.
  */
 #include <assert.h>

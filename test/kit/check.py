@@ -8,6 +8,8 @@ A skip needs a reason that SKIPS names, else it is a failure: what silently does
 nothing. What the sanitizers report anywhere, also in a keeper in the background, is a failure.
 """
 import collections
+import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -47,6 +49,10 @@ SKIPS = re.compile("|".join((
 # Flow tests that are run again with the sanitizers: what drives the programs, not Python or the
 # notebook.
 ASAN_FILES = ("test_bad_input.py", "test_run.py", "test_pool.py", "test_cases.py")
+FLOWS_AT_ONCE = 2
+LONG_FILES = ("test_cases.py", "test_guest_asks.py", "test_pool.py", "test_magics.py",
+              "test_guest.py", "test_torture.py", "test_repl.py")  # they begin first
+NO_TESTS = 5  # pytest's status when it has found none
 ASAN_CASES = "not test_case or crash or errors or interrupt or output or stdin or unicode"
 
 
@@ -172,20 +178,22 @@ def case_outcome(case):
     return Outcome(name, "passed")
 
 
-def flow(name, build, arguments, environment=None, seconds=STEP_S_MAX):
-    """pytest, read from its report."""
+def flow_file(path, build, name, arguments, environment, seconds):
+    """pytest on one file, read from its report."""
     report = LOGS / (name + ".xml")
     report.unlink(missing_ok=True)
     ended = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rf",
                  "-o", "faulthandler_timeout=300", "-o", "junit_family=xunit2",
-                 "--junitxml=%s" % report, *arguments],
+                 "--junitxml=%s" % report, *arguments, str(path)],
                 name + ".log",
                 {"FUMEHOOD_BUILD": str(ROOT / build), "FUMEHOOD_PYTHON": sys.executable,
                  "FUMEHOOD_TEST_GUEST": str(ROOT / build / "python" / "fumehood_guest"),
                  "FUMEHOOD_TEST_PYTHONS": "/usr/bin/python3:" + sys.executable,
-                 "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})}, seconds)
+                 "PYTHONDONTWRITEBYTECODE": "1", **environment}, seconds)
+    if ended.status == NO_TESTS and "-k" in arguments:
+        return []
     if not report.exists():
-        return [Outcome("pytest", "failed", tail(ended.text))]
+        return [Outcome(path.name, "failed", tail(ended.text))]
     by_name = {}
     for case in xml.etree.ElementTree.parse(report).iter("testcase"):
         item = case_outcome(case)  # a test and its teardown can be two of the same name
@@ -193,8 +201,19 @@ def flow(name, build, arguments, environment=None, seconds=STEP_S_MAX):
             by_name[item.name] = item
     found = list(by_name.values())
     if ended.status not in (0, 1) or not found:
-        found.append(Outcome("pytest", "failed", tail(ended.text)))
+        found.append(Outcome(path.name, "failed", tail(ended.text)))
     return found
+
+
+def flow(build, names=None, arguments=(), environment=None, seconds=STEP_S_MAX):
+    """The files of test/flow, two at a time: most of what they do is to wait."""
+    paths = [path for path in sorted((ROOT / "test" / "flow").glob("test_*.py"))
+             if not names or path.name in names]
+    paths.sort(key=lambda path: path.name not in LONG_FILES)
+    with concurrent.futures.ThreadPoolExecutor(FLOWS_AT_ONCE) as workers:
+        return list(itertools.chain.from_iterable(workers.map(
+            lambda path: flow_file(path, build, "%s-%s" % (build, path.stem), arguments,
+                                   environment or {}, seconds), paths)))
 
 
 # ------------------------------------------------------------------------------------ the steps
@@ -256,14 +275,14 @@ def step_unit_asan(_long):
 
 
 def step_flow(long):
-    return flow("flow", "build", ["test/flow"], {"FUMEHOOD_LONG": "1"} if long else None,
-                LONG_S_MAX if long else STEP_S_MAX)
+    if long:
+        return flow("build", environment={"FUMEHOOD_LONG": "1"}, seconds=LONG_S_MAX)
+    return flow("build")
 
 
 def step_flow_asan(_long):
     sanitizers = Sanitizers("flow")
-    files = ["test/flow/" + name for name in ASAN_FILES]
-    return flow("flow-asan", "build-asan", [*files, "-k", ASAN_CASES], sanitizers.environment()) \
+    return flow("build-asan", ASAN_FILES, ["-k", ASAN_CASES], sanitizers.environment()) \
         + sanitizers.outcomes()
 
 

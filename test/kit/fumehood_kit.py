@@ -33,6 +33,8 @@ SHARED = pathlib.Path(os.environ.get("FUMEHOOD_SHARED") or ROOT.parent / "shared
 PYTHON = os.environ.get("FUMEHOOD_PYTHON") or str(ROOT / "build" / "check-venv" / "bin" / "python")
 LONG = os.environ.get("FUMEHOOD_LONG") == "1"
 FUMEHOOD = str(BUILD / "fumehood")
+HOUSE_PREFIX = "fumehood-test-"
+HOUSES = []  # the directories of this process's houses
 WAIT_S = 60
 
 # Exit statuses of the program.
@@ -141,7 +143,10 @@ def children(pid):
 def mounts():
     """The mounts of this mount namespace."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-        return sorted(line.split(" - ")[0].split(" ", 2)[2] for line in lines)
+        found = [line.split(" - ")[0].split(" ", 2)[2] for line in lines]
+    # What a run beside this one mounts in a house of its own is not ours to count.
+    return sorted(line for line in found if "/" + HOUSE_PREFIX not in line
+                  or any(str(house) in line for house in HOUSES))
 
 
 # ------------------------------------------------------------------------- the session protocol
@@ -451,7 +456,8 @@ class House:
     """Private directories, and what is started in them. One pool serves all tests of a run."""
 
     def __init__(self, python=PYTHON, **environment):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="fumehood-test-"))
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix=HOUSE_PREFIX))
+        HOUSES.append(self.dir)
         self.dir.chmod(0o755)  # guests are other users: they must reach the workspaces
         self.count, self._marked = 0, set()
         for name in ("run", "state", "data", "work"):
@@ -673,17 +679,21 @@ class House:
     def stop_sessions(self):
         self.cli("stop", "--all")
 
-    def close(self):
-        """Ends the pools and removes the directories; returns complaints."""
-        bad = self.leftovers()
+    def stop_pools(self):
+        """Ends the pools; returns complaints."""
+        bad, pools = [], self.pools()
         stopped = self.cli("pool", "stop")
         if stopped.status != 0:
             bad.append("fumehood pool stop: %r" % stopped)
-        for pid in self.pools():
-            if not wait_gone(pid, 10):
+        for pid in pools:
+            if not wait_gone(pid, 20):
                 bad.append("pool %d did not end" % pid)
                 kill(pid)
-        bad += self.leftovers(5)
+        return bad
+
+    def close(self):
+        """Ends the pools and removes the directories; returns complaints."""
+        bad = self.leftovers() + self.stop_pools() + self.leftovers(5)
         if not bad:
             shutil.rmtree(self.dir, ignore_errors=True)
         return bad

@@ -97,8 +97,8 @@ enum channel_outcome channel_receive(int fd, struct channel_message *message)
 	message->fd = -1;
 	if (message->large.cap > GUEST_MESSAGE_BYTES_MAX)
 		buf_release(&message->large);
-	got = socket_receive(fd, message->inline_bytes, sizeof(message->inline_bytes), fds, &fd_count,
-			     &truncated, MSG_DONTWAIT);
+	got = socket_receive(fd, message->inline_bytes, sizeof(message->inline_bytes), fds,
+			     &fd_count, &truncated, MSG_DONTWAIT);
 	if (got < 0)
 		return errno == EAGAIN || errno == EINTR ? CHANNEL_EMPTY : CHANNEL_END;
 	if (got == 0 && fd_count == 0)
@@ -138,8 +138,8 @@ int channel_send(int fd, uint8_t type, uint8_t flags, uint32_t cell, const void 
 	cleanup_fd int memfd = -1;
 
 	if (len > GUEST_BODY_BYTES_MAX)
-		return err_set(err, ERR_LIMIT, "a message of %zu bytes is over the limit of %d", len,
-			       GUEST_BODY_BYTES_MAX);
+		return err_set(err, ERR_LIMIT, "a message of %zu bytes is over the limit of %d",
+			       len, GUEST_BODY_BYTES_MAX);
 	if (len > GUEST_INLINE_BYTES_MAX) {
 		memfd = memfd_sealed(body, len, err);
 		if (memfd < 0)
@@ -156,9 +156,11 @@ int channel_send(int fd, uint8_t type, uint8_t flags, uint32_t cell, const void 
 		if (errno == EINTR)
 			continue;
 		if (errno != EAGAIN)
-			return err_set(err, ERR_GONE, "the interpreter has closed its control socket");
+			return err_set(err, ERR_GONE,
+				       "the interpreter has closed its control socket");
 		if (poll(&room, 1, CHANNEL_SEND_TIMEOUT_MS) == 0)
-			return err_set(err, ERR_TIMEOUT, "the interpreter does not read its control socket");
+			return err_set(err, ERR_TIMEOUT,
+				       "the interpreter does not read its control socket");
 	}
 	return 0;
 }

@@ -28,11 +28,13 @@ static int open_fds(void)
 	return count;
 }
 
-static struct channel_message MESSAGE_HEAP; /* too large for a stack frame in a test that recurses not */
+static struct channel_message
+	MESSAGE_HEAP; /* too large for a stack frame in a test that recurses not */
 
 static void sizes(void **state)
 {
-	static const size_t lengths[] = {0, 1, GUEST_INLINE_BYTES_MAX, GUEST_INLINE_BYTES_MAX + 1, 1 << 20, 70 << 20};
+	static const size_t lengths[] = {
+		0, 1, GUEST_INLINE_BYTES_MAX, GUEST_INLINE_BYTES_MAX + 1, 1 << 20, 70 << 20};
 	struct channel_message *message = &MESSAGE_HEAP;
 	int pair[2];
 
@@ -43,7 +45,9 @@ static void sizes(void **state)
 		cleanup_free char *body = mem_zalloc(lengths[i] + 1);
 
 		memset(body, 'a' + (int)i, lengths[i]);
-		assert_int_equal(channel_send(pair[0], GUEST_RUN, GUEST_FLAG_ALLOW_STDIN, 7, body, lengths[i], NULL), 0);
+		assert_int_equal(channel_send(pair[0], GUEST_RUN, GUEST_FLAG_ALLOW_STDIN, 7, body,
+					      lengths[i], NULL),
+				 0);
 		assert_int_equal(channel_receive(pair[1], message), CHANNEL_MESSAGE);
 		assert_int_equal(message->header.type, GUEST_RUN);
 		assert_int_equal(message->header.cell, 7);
@@ -76,7 +80,8 @@ static void garbage(void **state)
 	/* says memfd, brings none */
 	assert_int_equal(socket_send(pair[0], &header, sizeof(header), NULL, 0), 0);
 	assert_int_equal(channel_receive(pair[1], message), CHANNEL_GARBAGE);
-	/* a memfd that can still change; something that is no memfd; the other end of the socket itself */
+	/* a memfd that can still change; something that is no memfd; the other end of the socket
+	 * itself */
 	fds[0] = unsealed;
 	assert_int_equal(socket_send(pair[0], &header, sizeof(header), fds, 1), 0);
 	assert_int_equal(channel_receive(pair[1], message), CHANNEL_GARBAGE);

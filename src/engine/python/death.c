@@ -1,9 +1,9 @@
 /*
  * The end of a guest: seen on its pidfd, explained by PID 1, followed by a clean box.
  *
- * The control socket closes before the pidfd becomes readable (descriptors go before memory does), so its end
- * of file only starts a wait of three seconds: long enough to tear down gigabytes, after which a guest that has merely closed
- * its socket is killed.
+ * The control socket closes before the pidfd becomes readable (descriptors go before memory does),
+ * so its end of file only starts a wait of three seconds: long enough to tear down gigabytes, after
+ * which a guest that has merely closed its socket is killed.
  */
 #include <poll.h>
 #include <signal.h>
@@ -19,7 +19,8 @@
 enum { CONTROL_CLOSED_MS = 3000, EXIT_REPORT_MS = 1000 };
 enum { STATUS_UNKNOWN = -1, STATUS_BOX_GONE = -2 };
 
-/* The wait status of the guest from PID 1, which may still be about to reap it; else a STATUS_... */
+/* The wait status of the guest from PID 1, which may still be about to reap it; else a STATUS_...
+ */
 static int guest_exit_status(struct python *python)
 {
 	struct pollfd report = {.fd = box_socket(python->params.box), .events = POLLIN};
@@ -47,7 +48,8 @@ static void death_reason(const struct python *python, int status, char *text, si
 	else if (status < 0)
 		snprintf(text, size, "unknown");
 	else if (WIFSIGNALED(status))
-		snprintf(text, size, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+		snprintf(text, size, "signal %d (%s)", WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
 	else
 		snprintf(text, size, "exit status %d", WEXITSTATUS(status));
 	if (python->kill_asked)
@@ -63,10 +65,9 @@ void python_pidfd_ready(struct python *python)
 	uv_timer_stop(python->timer);
 	death_reason(python, status, reason, sizeof(reason));
 	box_kill_others(python->params.box, NULL, 0, NULL, NULL);
-	/* What it said before it died is in the socket and in the pipes: read to the end of file, also when the
-	 * reading is paused. It is bounded, and would be lost with them. */
-	while (python->state != PYTHON_ENDING && python->state != PYTHON_OFF &&
-	       python_pump(python))
+	/* What it said before it died is in the socket and in the pipes: read to the end of file,
+	 * also when the reading is paused. It is bounded, and would be lost with them. */
+	while (python->state != PYTHON_ENDING && python->state != PYTHON_OFF && python_pump(python))
 		;
 	python_drain_end(python);
 	if (python->state == PYTHON_OFF)

@@ -21,7 +21,14 @@
 #include "engine/python/channel.h"
 #include "engine/python/python.h"
 
-enum python_state { PYTHON_OFF, PYTHON_STARTING, PYTHON_IDLE, PYTHON_RUNNING, PYTHON_ASKING, PYTHON_ENDING };
+enum python_state {
+	PYTHON_OFF,
+	PYTHON_STARTING,
+	PYTHON_IDLE,
+	PYTHON_RUNNING,
+	PYTHON_ASKING,
+	PYTHON_ENDING
+};
 
 enum python_watch { WATCH_OUT, WATCH_ERR, WATCH_CONTROL, WATCH_PIDFD, WATCH_POOL, WATCH_COUNT };
 
@@ -57,11 +64,11 @@ struct python {
 	uint32_t ask;  /* in state ASKING */
 	bool in_cell;  /* between run and done or death */
 	bool kill_asked;
-	unsigned tries;        /* of this start */
+	unsigned tries; /* of this start */
 	bool sealed;
 	bool paused;
-	unsigned garbage;      /* unreadable messages of this cell */
-	int quick_reads;       /* reads in quick succession; < 0: none are counted for a while */
+	unsigned garbage; /* unreadable messages of this cell */
+	int quick_reads;  /* reads in quick succession; < 0: none are counted for a while */
 	int64_t last_read_us;
 	struct channel_message message;
 	char chunk[256 << 10];
@@ -69,14 +76,15 @@ struct python {
 
 /* start.c */
 int python_start(struct engine *engine, struct err *err);
-/* A start that failed for a reason that another try can cure: tries again, or fails with *err after all. */
+/* A start that failed for a reason that another try can cure: tries again, or fails with *err after
+ * all. */
 void python_start_again(struct python *python, const struct err *err);
-void python_hello(struct python *python);   /* python->message is a GUEST_HELLO in state STARTING */
+void python_hello(struct python *python); /* python->message is a GUEST_HELLO in state STARTING */
 void python_pool_ready(struct python *python); /* the pool has said something, or is gone */
 
 /* output.c: reads what is there, in order. False when the guest's control socket has closed. */
 bool python_pump(struct python *python);
-void python_drain(struct python *python); /* what FIONREAD says, of both pipes */
+void python_drain(struct python *python);     /* what FIONREAD says, of both pipes */
 void python_drain_end(struct python *python); /* ... and ends the text: nothing more can come */
 
 /* death.c */

@@ -13,12 +13,12 @@
 #include "engine/python/internal.h"
 
 enum {
-	PUMP_MESSAGES_MAX = 64,     /* control messages a turn */
-	QUICK_READ_US = 300,        /* reads closer than this are a flood ... */
-	QUICK_READS_MIN = 6,        /* ... when there are so many in a row */
+	PUMP_MESSAGES_MAX = 64, /* control messages a turn */
+	QUICK_READ_US = 300,    /* reads closer than this are a flood ... */
+	QUICK_READS_MIN = 6,    /* ... when there are so many in a row */
 	FLOOD_PAUSE_NS = 500 * 1000,
 	FLOOD_BYTES_ENOUGH = 32 << 10, /* a read of so many needs no pause to be worth a turn */
-	QUICK_READS_GRACE = 64,        /* reads without a pause after the guest had to ask for one */
+	QUICK_READS_GRACE = 64, /* reads without a pause after the guest had to ask for one */
 	GARBAGE_WARNING = 1,
 };
 
@@ -86,16 +86,19 @@ void python_drain_end(struct python *python)
 static void garbage_met(struct python *python)
 {
 	if (++python->garbage == GARBAGE_WARNING)
-		python->engine.events->warning(python->engine.data, python->cell, "garbage",
-					       "the cell wrote unreadable bytes to Fumehood's own socket "
-					       "(descriptor 3); they were ignored");
+		python->engine.events->warning(
+			python->engine.data, python->cell, "garbage",
+			"the cell wrote unreadable bytes to Fumehood's own socket "
+			"(descriptor 3); they were ignored");
 }
 
 /* A message whose body is JSON: an object, or garbage. */
 static void output_message(struct python *python, enum engine_output kind)
 {
-	static const struct json_limits limits = {
-		.bytes_max = GUEST_BODY_BYTES_MAX, .depth_max = 200, .keys_unique = false, .nan_as_text = true};
+	static const struct json_limits limits = {.bytes_max = GUEST_BODY_BYTES_MAX,
+						  .depth_max = 200,
+						  .keys_unique = false,
+						  .nan_as_text = true};
 	const struct channel_message *message = &python->message;
 	struct json *body = json_parse(message->body, message->body_len, &limits, NULL);
 
@@ -137,8 +140,10 @@ static void done_message(struct python *python)
 
 static void answer_message(struct python *python)
 {
-	static const struct json_limits limits = {
-		.bytes_max = GUEST_ANSWER_BYTES_MAX, .depth_max = 200, .keys_unique = false, .nan_as_text = true};
+	static const struct json_limits limits = {.bytes_max = GUEST_ANSWER_BYTES_MAX,
+						  .depth_max = 200,
+						  .keys_unique = false,
+						  .nan_as_text = true};
 	const struct channel_message *message = &python->message;
 	struct json *body;
 
@@ -166,12 +171,12 @@ static void text_message(struct python *python, bool is_prompt)
 	text_decode(&decoder, &text, message->body, message->body_len);
 	text_decode_end(&decoder, &text);
 	if (is_prompt)
-		events->input_request(python->engine.data, message->header.cell, buf_bytes(&text), text.len,
-				      (message->header.flags & GUEST_FLAG_PASSWORD) != 0);
+		events->input_request(python->engine.data, message->header.cell, buf_bytes(&text),
+				      text.len, (message->header.flags & GUEST_FLAG_PASSWORD) != 0);
 	else if (text.len > 0)
 		events->stream(python->engine.data, message->header.cell,
-			       (message->header.flags & GUEST_FLAG_STDERR) != 0, true, buf_bytes(&text),
-			       text.len);
+			       (message->header.flags & GUEST_FLAG_STDERR) != 0, true,
+			       buf_bytes(&text), text.len);
 }
 
 static void handle_message(struct python *python)
@@ -182,7 +187,8 @@ static void handle_message(struct python *python)
 		python_hello(python);
 		return;
 	}
-	if (header->type == GUEST_WAITING) { /* it alternates between its streams: pauses only delay it */
+	if (header->type ==
+	    GUEST_WAITING) { /* it alternates between its streams: pauses only delay it */
 		python->quick_reads = -QUICK_READS_GRACE;
 		return;
 	}
@@ -254,7 +260,8 @@ static void flood_pause(struct python *python, size_t bytes)
 	python->last_read_us = now;
 }
 
-/* Handles the control messages that wait. CHANNEL_EMPTY: all read, the bytes measured before are next. */
+/* Handles the control messages that wait. CHANNEL_EMPTY: all read, the bytes measured before are
+ * next. */
 static enum channel_outcome drain_control(struct python *python)
 {
 	int control = python->control;
@@ -268,7 +275,8 @@ static enum channel_outcome drain_control(struct python *python)
 			garbage_met(python);
 		else
 			handle_message(python);
-		/* The handler may have ended or paused this guest; `done` has drained the pipes itself. */
+		/* The handler may have ended or paused this guest; `done` has drained the pipes
+		 * itself. */
 		if (python->control != control || python->paused ||
 		    (outcome == CHANNEL_MESSAGE && python->message.header.type == GUEST_DONE))
 			return CHANNEL_MESSAGE;

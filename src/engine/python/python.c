@@ -107,7 +107,8 @@ void python_close_pool(struct python *python)
 	fd_close(&python->params.pool_fd);
 }
 
-/* --- the calls of engine.h ---------------------------------------------------------------------- */
+/* --- the calls of engine.h ----------------------------------------------------------------------
+ */
 
 static struct python *python_of(struct engine *engine)
 {
@@ -133,15 +134,16 @@ static int python_run(struct engine *engine, uint32_t cell, const char *code, si
 	python->cell = cell;
 	python->garbage = 0;
 	python->cpu_start_us = guest_cpu_us(python);
-	if (channel_send(python->control, GUEST_RUN, allow_stdin ? GUEST_FLAG_ALLOW_STDIN : 0, cell, code,
-			 len, err) != 0)
+	if (channel_send(python->control, GUEST_RUN, allow_stdin ? GUEST_FLAG_ALLOW_STDIN : 0, cell,
+			 code, len, err) != 0)
 		return -1;
 	python->state = PYTHON_RUNNING;
 	python->in_cell = true;
 	return 0;
 }
 
-static int python_ask(struct engine *engine, uint32_t number, const char *body, size_t len, struct err *err)
+static int python_ask(struct engine *engine, uint32_t number, const char *body, size_t len,
+		      struct err *err)
 {
 	struct python *python = python_of(engine);
 
@@ -173,8 +175,8 @@ static int python_input(struct engine *engine, const char *text, size_t len, str
 
 	if (python->state != PYTHON_RUNNING)
 		return err_set(err, ERR_NOT_FOUND, "no cell runs that could take input");
-	return channel_send(python->control, GUEST_INPUT, text ? 0 : GUEST_FLAG_EOF, python->cell, text, len,
-			    err);
+	return channel_send(python->control, GUEST_INPUT, text ? 0 : GUEST_FLAG_EOF, python->cell,
+			    text, len, err);
 }
 
 static void python_kill(struct engine *engine)
@@ -293,7 +295,8 @@ static int word_open(struct python *python, struct err *err)
 	page = mmap(NULL, GUEST_WORD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)
 		return err_sys(err, "mapping the interrupt word");
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+	if (fcntl(fd, F_ADD_SEALS,
+		  F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
 		munmap(page, GUEST_WORD_BYTES);
 		return err_sys(err, "sealing the interrupt word");
 	}

@@ -2,21 +2,23 @@
  * Engine `python`: cells run in a guest, a fork of the zygote inside the session's box.
  *
  * Start: two pipes, a control socket and the interrupt word are made, and handed with the box's
- * namespaces to the zygote (through a pool connection), which answers nothing that matters: the guest itself
- * says hello on its control socket. Without a pool (tier none, environments that may not be a zygote) the
- * box's init starts a cold interpreter with the same descriptors.
+ * namespaces to the zygote (through a pool connection), which answers nothing that matters: the
+ * guest itself says hello on its control socket. Without a pool (tier none, environments that may
+ * not be a zygote) the box's init starts a cold interpreter with the same descriptors.
  *
- * Order is exact without acknowledgements. The guest waits until both pipes are empty before it writes to
- * the other stream or sends a message. So the keeper asks FIONREAD how many bytes are there, then drains
- * the control socket, then reads at most that many: a message that is drained was sent before those bytes
- * were written, and one sent after them cannot exist yet. At `done` whatever FIONREAD says is the cell's.
+ * Order is exact without acknowledgements. The guest waits until both pipes are empty before it
+ * writes to the other stream or sends a message. So the keeper asks FIONREAD how many bytes are
+ * there, then drains the control socket, then reads at most that many: a message that is drained
+ * was sent before those bytes were written, and one sent after them cannot exist yet. At `done`
+ * whatever FIONREAD says is the cell's.
  *
- * In a flood the keeper would be woken for every line. After some reads in quick succession it waits up to
- * half a millisecond, on the control socket only, so that the pipe fills; a guest that waits for order says so
- * (GUEST_WAITING) and ends that wait.
+ * In a flood the keeper would be woken for every line. After some reads in quick succession it
+ * waits up to half a millisecond, on the control socket only, so that the pipe fills; a guest that
+ * waits for order says so (GUEST_WAITING) and ends that wait.
  *
- * Death: the pidfd says that it ended, PID 1 how. Then everything else in the box is killed, what is left in
- * the pipes is delivered, and `died` is called. The kill never depends on what a guest says.
+ * Death: the pidfd says that it ended, PID 1 how. Then everything else in the box is killed, what
+ * is left in the pipes is delivered, and `died` is called. The kill never depends on what a guest
+ * says.
  */
 #ifndef FH_ENGINE_PYTHON_PYTHON_H
 #define FH_ENGINE_PYTHON_PYTHON_H
@@ -35,8 +37,10 @@ struct python_params {
 	const struct policy *policy; /* borrowed: rlimits of a guest */
 	const char *python;          /* cold start: path of the interpreter; borrowed */
 	const char *cold_script;     /* cold start: path of fumehood_guest/cold.py; borrowed */
-	int pool_fd;                 /* a pool connection whose ZYGOTE_READY has been read; -1: cold start. Owned by the engine */
-	/* A new such connection when the pool has died; NULL for cold start. Returns -1 on failure. */
+	int pool_fd; /* a pool connection whose ZYGOTE_READY has been read; -1: cold start. Owned by
+			the engine */
+	/* A new such connection when the pool has died; NULL for cold start. Returns -1 on failure.
+	 */
 	int (*pool_connect)(void *data, struct err *err);
 	const struct engine_events *events;
 	void *data; /* for events and pool_connect */

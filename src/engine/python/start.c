@@ -1,9 +1,9 @@
 /*
  * Getting a guest: warm, from the zygote, or cold, started by the box's init.
  *
- * The guest's end of every descriptor exists only in the guest: ours are closed right after the hand-over, so that
- * an end of file means what it says. The pid comes from the pidfd that the guest sends (it can only name a process of its
- * own namespace), never from its words.
+ * The guest's end of every descriptor exists only in the guest: ours are closed right after the
+ * hand-over, so that an end of file means what it says. The pid comes from the pidfd that the guest
+ * sends (it can only name a process of its own namespace), never from its words.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -111,8 +111,8 @@ asked:
 
 static int start_cold(struct python *python, const struct guest_ends *ends, struct err *err)
 {
-	const char *argv[] = {python->params.python, "-I", "-X", "utf8", "-u", python->params.cold_script,
-			      NULL};
+	const char *argv[] = {python->params.python,      "-I", "-X", "utf8", "-u",
+			      python->params.cold_script, NULL};
 	static const char *const envp[] = {
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
 		"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", NULL};
@@ -147,7 +147,8 @@ void python_start_again(struct python *python, const struct err *err)
 {
 	struct err why = *err;
 
-	if (!python->params.pool_connect || python->tries >= START_TRIES_MAX || python->kill_asked) {
+	if (!python->params.pool_connect || python->tries >= START_TRIES_MAX ||
+	    python->kill_asked) {
 		python_start_failed(python, err);
 		return;
 	}
@@ -191,7 +192,8 @@ static int pidfd_pids(int pidfd, pid_t *host, pid_t *inside, struct err *err)
 	*host = line ? (pid_t)strtol(line + 5, NULL, 10) : -1;
 	line = strstr(text, "\nNSpid:");
 	if (!line || *host <= 0)
-		return err_set(err, ERR_ENGINE, "the guest sent something that is no pidfd of a living process");
+		return err_set(err, ERR_ENGINE,
+			       "the guest sent something that is no pidfd of a living process");
 	line += strlen("\nNSpid:");
 	*inside = 0;
 	for (;;) {
@@ -206,7 +208,9 @@ static int pidfd_pids(int pidfd, pid_t *host, pid_t *inside, struct err *err)
 		if (last && line >= last)
 			break;
 	}
-	return *inside > 0 ? 0 : err_set(err, ERR_ENGINE, "the guest's pidfd names no process of the box");
+	return *inside > 0
+		       ? 0
+		       : err_set(err, ERR_ENGINE, "the guest's pidfd names no process of the box");
 }
 
 /* Takes what the hello brought: the pidfd, and the words in *json. */
@@ -218,7 +222,8 @@ static int hello_take(struct python *python, struct json **json, struct err *err
 	if (!*json)
 		return err_wrap(err, "the guest's hello");
 	if (json_get_int(*json, "protocol", 0) != GUEST_PROTOCOL)
-		return err_set(err, ERR_ENGINE, "the guest speaks another protocol; stop the pool "
+		return err_set(err, ERR_ENGINE,
+			       "the guest speaks another protocol; stop the pool "
 			       "(fumehood pool stop) and try again");
 	if (message->fd < 0)
 		return err_set(err, ERR_ENGINE, "the guest sent no pidfd");
@@ -251,15 +256,16 @@ void python_hello(struct python *python)
 }
 
 /*
- * ZYGOTE_REFUSED or ZYGOTE_FAILED in the zygote's own words. True when the zygote died over the request
- * (errno EAGAIN): asking again, with new descriptors, can help.
+ * ZYGOTE_REFUSED or ZYGOTE_FAILED in the zygote's own words. True when the zygote died over the
+ * request (errno EAGAIN): asking again, with new descriptors, can help.
  */
 static bool refusal_read(struct err *err, const char *body, size_t len)
 {
 	cleanup_json struct json *json = json_parse(body, len, &JSON_LIMITS, NULL);
 	const char *message = json_get_string(json, "message");
 
-	err_set(err, ERR_ENGINE, "no interpreter could be started: %s", message ? message : "no reason was given");
+	err_set(err, ERR_ENGINE, "no interpreter could be started: %s",
+		message ? message : "no reason was given");
 	return json_get_int(json, "errno", 0) == EAGAIN;
 }
 
@@ -274,13 +280,15 @@ void python_pool_ready(struct python *python)
 		python_close_pool(python);
 		if (python->state != PYTHON_STARTING)
 			return;
-		err_set(&err, ERR_ENGINE, "the pool ended while it was asked for a guest; try again");
+		err_set(&err, ERR_ENGINE,
+			"the pool ended while it was asked for a guest; try again");
 		python_start_again(python, &err);
 		return;
 	}
 	if (outcome != CHANNEL_MESSAGE || python->state != PYTHON_STARTING)
 		return;
-	if (python->message.header.type != ZYGOTE_REFUSED && python->message.header.type != ZYGOTE_FAILED)
+	if (python->message.header.type != ZYGOTE_REFUSED &&
+	    python->message.header.type != ZYGOTE_FAILED)
 		return;
 	if (refusal_read(&err, python->message.body, python->message.body_len))
 		python_start_again(python, &err);

@@ -1,0 +1,100 @@
+# Completion of fumehood(1) for bash(1). Installed as bash-completion's completions/fumehood; else source it.
+#
+# Commands and options are asked of fumehood itself (`fumehood help`), so that this file cannot be out of date;
+# names of sessions are the entries of its directory by-name, which costs nothing.
+
+_fumehood_commands() {
+	"$1" help 2>/dev/null | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'
+}
+
+_fumehood_options() {
+	"$1" help "$2" 2>/dev/null | grep -E '^ +-' | grep -oE -- '--[a-z][a-z-]*' | sort -u
+	printf '%s\n' --help
+}
+
+_fumehood_sessions() {
+	local directory=${XDG_STATE_HOME:-$HOME/.local/state}/fumehood/by-name name
+	for name in "$directory"/*; do
+		[ -L "$name" ] && printf '%s\n' "${name##*/}"
+	done
+}
+
+# Sets COMPREPLY to the lines of stdin that begin with the word; blanks and quotes in them are escaped.
+_fumehood_reply() {
+	local line
+	while IFS= read -r line; do
+		[[ $line == "$1"* ]] && COMPREPLY+=("$(printf '%q' "$line")")
+	done
+}
+
+# Sets COMPREPLY to files that begin with the word and end so (all directories, to go on).
+_fumehood_files() {
+	local path pattern=$2
+	compopt -o filenames 2>/dev/null
+	while IFS= read -r path; do
+		if [[ -d $path || $path =~ $pattern ]]; then
+			COMPREPLY+=("$path")
+		fi
+	done < <(compgen -f -- "$1")
+}
+
+_fumehood() {
+	local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} word=${COMP_WORDS[COMP_CWORD]}
+	local before=${COMP_WORDS[COMP_CWORD - 1]}
+
+	COMPREPLY=()
+	if ((COMP_CWORD == 1)); then
+		_fumehood_reply "$word" < <(_fumehood_commands "$program"; printf '%s\n' --help --version)
+		return
+	fi
+	case $before in
+	-s | --session)
+		_fumehood_reply "$word" < <(_fumehood_sessions)
+		return
+		;;
+	-w | --workspace | --cwd)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -d -- "$word")
+		return
+		;;
+	--python | -f | --parameters-file | --parameters_file)
+		_fumehood_files "$word" ''
+		return
+		;;
+	-o | --output)
+		_fumehood_files "$word" '\.ipynb$'
+		return
+		;;
+	--tier)
+		_fumehood_reply "$word" < <(printf '%s\n' none partial)
+		return
+		;;
+	--type)
+		_fumehood_reply "$word" < <(printf '%s\n' markdown raw code)
+		return
+		;;
+	esac
+	if [[ $word == -* ]]; then
+		_fumehood_reply "$word" < <(_fumehood_options "$program" "$command")
+		return
+	fi
+	case $command in
+	run)
+		_fumehood_files "$word" '\.(py|ipynb)$'
+		;;
+	help)
+		_fumehood_reply "$word" < <(_fumehood_commands "$program")
+		;;
+	pool)
+		_fumehood_reply "$word" < <(printf '%s\n' list stop)
+		;;
+	stop | gc)
+		_fumehood_reply "$word" < <(_fumehood_sessions)
+		;;
+	log | text | export | complete | inspect | variables | files | images | section | note | interrupt | restart)
+		((COMP_CWORD == 2)) && _fumehood_reply "$word" < <(_fumehood_sessions)
+		;;
+	esac
+}
+
+complete -F _fumehood fumehood
