@@ -22,7 +22,7 @@ static struct json *read(struct repl_matches *matches, const char *text)
 static void check(const char *answer_text, size_t count, size_t common, const char *list)
 {
 	struct repl_matches matches;
-	cleanup_json struct json *answer = read(&matches, answer_text);
+	struct json *answer = read(&matches, answer_text);
 	cleanup_buf struct buf out = BUF_INIT;
 
 	assert_int_equal(matches.count, count);
@@ -30,6 +30,7 @@ static void check(const char *answer_text, size_t count, size_t common, const ch
 	repl_matches_list(&matches, 20, 3, &out);
 	assert_string_equal(buf_bytes(&out), list);
 	repl_matches_release(&matches);
+	json_free(answer);
 }
 
 static void test_matches(void **state)

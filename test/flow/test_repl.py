@@ -192,13 +192,13 @@ def test_interrupts(house):
 
 def test_prompts_of_the_code(house):
     with begin(house) as repl:
-        repl.script.type("name = input('who? ')\r")
+        repl.script.type("name = input('wh' 'o? ')\r")
         repl.script.expect(r"who\? $")
         repl.script.type("Bob\r")
         repl.n += 1
         repl.prompt()
         repl.enter("name", r"Out\[2\]: 'Bob'")
-        repl.script.type("import getpass; secret = getpass.getpass('secret: ')\r")
+        repl.script.type("import getpass; secret = getpass.getpass('sec' 'ret: ')\r")
         repl.script.expect(r"secret: $")
         assert not repl.script.echoes()
         repl.script.type("tiger\r")
@@ -206,7 +206,7 @@ def test_prompts_of_the_code(house):
         repl.prompt()
         assert "tiger" not in repl.script.seen
         repl.enter("secret[::-1]", r"Out\[4\]: 'regit'")
-        repl.script.type("input('more? ')\r")
+        repl.script.type("input('mo' 're? ')\r")
         repl.script.expect(r"more\? $")
         repl.script.type(CTRL_D)
         repl.script.expect("EOFError")
