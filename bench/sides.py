@@ -90,6 +90,13 @@ class Fumehood:
             machine.reap()
             time.sleep(0.01)
 
+    def until_spare(self):
+        """Waits until the pool has a spare session ready, as it has between two starts of a user."""
+        deadline = time.monotonic() + 30
+        while b'"spare":"ready"' not in self.command("pool", "list", "--json").stdout:
+            expect(time.monotonic() < deadline, "the pool keeps no spare session")
+            time.sleep(0.02)
+
     def pool(self):
         """Pids of pool and zygote."""
         for pid in machine.tree(os.getpid()):
@@ -122,8 +129,8 @@ class FumehoodSession:
         expect(line and not line.startswith("failed"), line.strip() or "the client has died")
         return line.rstrip("\n").split(" ", 3)
 
-    def start(self, code="1+1"):
-        self._order("start", code)
+    def start(self, code="1+1", spare=False):
+        self._order("spare" if spare else "start", code)
         ready, answered, pid, self.directory = self._answer()
         self.keepers.append(int(pid))
         return int(ready) / 1000, int(answered) / 1000
