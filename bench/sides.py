@@ -91,7 +91,7 @@ class Fumehood:
             time.sleep(0.01)
 
     def until_spare(self):
-        """Waits until the pool has a spare session ready, as it has between two starts of a user."""
+        """Waits until the pool has a spare session, as it has between two starts of a user."""
         deadline = time.monotonic() + 30
         while b'"spare":"ready"' not in self.command("pool", "list", "--json").stdout:
             expect(time.monotonic() < deadline, "the pool keeps no spare session")

@@ -38,7 +38,7 @@ install_packages() {
 	if [ "$id" != debian ] || { [ "$version" != 12 ] && [ "$version" != 13 ]; }; then
 		command -v meson >/dev/null &&
 			pkg-config --exists libuv json-c libcrypto libedit 2>/dev/null && return 0
-		fail "This script installs packages on Debian 12 and 13 only. Here, install what Debian calls:
+		fail "This script installs packages on Debian 12 and 13 only. Here, install these:
 $(echo $*)
 and run it again."
 	fi

@@ -18,7 +18,6 @@ import os
 import pathlib
 import re
 import secrets
-import select
 import shutil
 import signal
 import socket
@@ -27,15 +26,18 @@ import tempfile
 import termios
 import time
 
+from process_kit import (  # noqa: F401 (handed on)
+    HOUSE_PREFIX, HOUSES, WAIT_S,
+    children, command_of, is_alive, kill, link_proc, list_proc, memory_peak, mounts,
+    parent_of, pids, read_proc, wait_gone, wait_readable,
+)
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("FUMEHOOD_BUILD") or ROOT / "build").resolve()
 SHARED = pathlib.Path(os.environ.get("FUMEHOOD_SHARED") or ROOT.parent / "shared")
 PYTHON = os.environ.get("FUMEHOOD_PYTHON") or str(ROOT / "build" / "check-venv" / "bin" / "python")
 LONG = os.environ.get("FUMEHOOD_LONG") == "1"
 FUMEHOOD = str(BUILD / "fumehood")
-HOUSE_PREFIX = "fumehood-test-"
-HOUSES = []  # the directories of this process's houses
-WAIT_S = 60
 
 # Exit statuses of the program.
 CELL_FAILED, USAGE, FAULT = 1, 2, 125
@@ -51,106 +53,7 @@ class Refused(Exception):
         self.code, self.message = answer["code"], answer["message"]
 
 
-def wait_readable(fd, until, what):
-    """Waits until `fd` has something to read; `until` is a time.monotonic()."""
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    assert poll.poll(max(0, (until - time.monotonic()) * 1000)), "waited in vain for " + what
-
-
-# ------------------------------------------------------------------------------------ processes
-
-def read_proc(pid, name):
-    try:
-        return pathlib.Path("/proc", str(pid), name).read_bytes()
-    except OSError:
-        return b""
-
-
-def list_proc(pid, name):
-    try:
-        return os.listdir("/proc/%s/%s" % (pid, name))
-    except OSError:
-        return []
-
-
-def link_proc(pid, name):
-    try:
-        return os.readlink("/proc/%s/%s" % (pid, name))
-    except OSError:
-        return ""
-
-
-def parent_of(pid):
-    fields = read_proc(pid, "stat").rpartition(b")")[2].split()
-    return int(fields[1]) if len(fields) > 1 else 0
-
-
-def command_of(pid):
-    """The command line, for people."""
-    return read_proc(pid, "cmdline").replace(b"\0", b" ").decode("utf-8", "replace").strip()
-
-
-def pids():
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
-def is_alive(pid):
-    state = read_proc(pid, "stat").rpartition(b")")[2].split()
-    return bool(state) and state[0] not in (b"Z", b"X")
-
-
-def wait_gone(pid, wait_s=WAIT_S):
-    """True once the process has ended (a zombie has)."""
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        return bool(poll.poll(wait_s * 1000))
-    finally:
-        os.close(fd)
-
-
-def kill(pid, number=signal.SIGKILL):
-    """By pidfd: never a process that has got a recycled pid."""
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        signal.pidfd_send_signal(fd, number)
-    except ProcessLookupError:
-        pass
-    finally:
-        os.close(fd)
-
-
-def memory_peak(pid):
-    """Bytes of memory that the process had at most; 0 in a build whose sanitizer needs its own."""
-    if b"libasan" in read_proc(pid, "maps"):
-        return 0
-    fields = dict(line.split(b":", 1) for line in read_proc(pid, "status").splitlines())
-    return int(fields[b"VmHWM"].split()[0]) << 10
-
-
-def children(pid):
-    return [other for other in pids() if parent_of(other) == pid]
-
-
-def mounts():
-    """The mounts of this mount namespace."""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-        found = [line.split(" - ")[0].split(" ", 2)[2] for line in lines]
-    # What a run beside this one mounts in a house of its own is not ours to count.
-    return sorted(line for line in found if "/" + HOUSE_PREFIX not in line
-                  or any(str(house) in line for house in HOUSES))
-
-
 # ------------------------------------------------------------------------- the session protocol
-
 class Cell:
     """What one run did: the answer to the request and its events."""
 
@@ -605,7 +508,8 @@ class House:
 
     def waits(self, ident):
         """Whether this session is a spare, that nobody has got yet."""
-        return (self.sessions / ident).is_dir() and not (self.sessions / ident / "session.json").exists()
+        folder = self.sessions / ident
+        return folder.is_dir() and not (folder / "session.json").exists()
 
     def spares(self):
         """The keepers that wait for a client, as long as there is a pool that has started them."""
@@ -628,20 +532,21 @@ class House:
         found = {pid for pid in pids()
                  if os.path.basename(link_proc(pid, "exe").split(" ")[0]) == "fumehood-pool"
                  and mark in read_proc(pid, "environ").split(b"\0")}
-        return {pid for pid in found if parent_of(pid) not in found}  # before it executes, a child is one too
+        # Before it executes another program, a child looks like its parent.
+        return {pid for pid in found if parent_of(pid) not in found}
 
     def zygotes(self):
         return {child for pool in self.pools() for child in children(pool)
                 if os.path.basename(link_proc(child, "exe")) != "fumehood-pool"}
 
     def until_spare(self, state):
-        """What `fumehood pool list` says, once the one pool's spare is in this state; each look is a process."""
+        """What `fumehood pool list` says, once the one pool's spare is in this state."""
         until = time.monotonic() + WAIT_S
         while True:
             status, = map(json.loads, self.cli("pool", "list", "--json").out.splitlines())
             if status["spare"] == state:
                 return status
-            assert time.monotonic() < until, "waited in vain for the spare to be %s: %s" % (state, status)
+            assert time.monotonic() < until, "the spare is not %s but: %s" % (state, status)
 
     def sockets(self):
         """Sockets of keepers in the runtime directory, but of those that wait for a client."""
