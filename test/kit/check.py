@@ -251,7 +251,9 @@ def step_man(_long):
 
 
 def step_asan_build(_long):
-    return build("build-asan", ["-Db_sanitize=address,undefined", "-Db_lundef=false"], "gcc")
+    """Every warning of gcc is an error here."""
+    return build("build-asan", ["-Dwerror=true", "-Db_sanitize=address,undefined",
+                                "-Db_lundef=false"], "gcc")
 
 
 def step_clang_build(_long):
