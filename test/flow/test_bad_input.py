@@ -385,7 +385,7 @@ def test_queued_cells_are_cancelled_by_a_stop(house):
     keeper = house.keeper(session)
     running = keeper.start("import time\nprint('on')\ntime.sleep(60)")
     queued = keeper.start("1")
-    keeper.event("stream", cell=running)
+    keeper.wait_text("on\n", running)
     keeper.send("stop")
     while keeper.line() is not None:
         pass

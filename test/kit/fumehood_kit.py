@@ -59,7 +59,7 @@ class Cell:
 
     def __init__(self, events):
         self.events = events
-        self.finished = events[-1]
+        self.finished = self.of("finished")[-1]  # late output can stand behind it
         self.id, self.status = self.finished["cell"], self.finished["status"]
 
     def of(self, *kinds):
@@ -169,7 +169,8 @@ class Client:
                          "the event " + kind, wait_s)
 
     def finished(self, cell, wait_s=WAIT_S):
-        self.event("finished", wait_s, cell=cell)
+        if not any(event["type"] == "finished" and event["cell"] == cell for event in self.events):
+            self.event("finished", wait_s, cell=cell)
         return Cell([event for event in self.events if event.get("cell") == cell])
 
     def text_of(self, cell=None):
