@@ -80,6 +80,10 @@ struct engine_ops {
 	/* usage since the start of the running (or last) cell: CPU of the whole box is not known
 	 * yet; of the interpreter it is. */
 	void (*usage)(struct engine *engine, int64_t *cpu_us, int64_t *rss_peak_bytes);
+	/* From the loop, not from an event: looks for what the running cell says, again and again
+	 * for at most `us` microseconds (about a hundred), and handles it. Between the looks the
+	 * processor is yielded. */
+	void (*await)(struct engine *engine, unsigned us);
 	/* Closes all; no event comes after it. */
 	void (*free)(struct engine *engine);
 };

@@ -26,6 +26,7 @@
 #include "keeper/session.h"
 #include "keeper/spare.h"
 
+enum { AWAIT_US = 100, AWAIT_ROUNDS = 4 };
 enum { EXIT_USAGE = 2, EXIT_FAULT = 125 };
 
 struct options {
@@ -52,6 +53,13 @@ static void turn_ends(uv_prepare_t *prepare)
 {
 	struct session *session = prepare->data;
 
+	/* Most cells of an agent end within this time. To sleep and be woken by another processor
+	 * would take as long, and the client would be woken twice: for `started`, and for the end
+	 * (x=1 from the C client: 0.13 ms so, 0.095 ms with the wait). */
+	for (int round = 0; session->just_started && round < AWAIT_ROUNDS; round++) {
+		session->just_started = false;
+		session->engine->ops->await(session->engine, AWAIT_US);
+	}
 	record_flush(session->record);
 	server_flush(session->server);
 }

@@ -260,6 +260,7 @@ static void cell_start(struct session *session, struct cell *cell)
 	if (session->engine->ops->run(session->engine, cell->number, cell->code, cell->code_len,
 				      cell->allow_stdin, &err) != 0)
 		session->engine->ops->kill(session->engine);
+	session->just_started = true;
 	/* While the guest wakes up; what it says is heard only when the loop comes round again. */
 	record_body(session->record, EVENT_STARTED, cell->id, NULL);
 }

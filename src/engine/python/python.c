@@ -4,6 +4,8 @@
 #include "engine/python/python.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/python/internal.h"
 
@@ -253,6 +256,23 @@ static void python_usage(struct engine *engine, int64_t *cpu_us, int64_t *rss_pe
 	*rss_peak_bytes = python->rss_peak;
 }
 
+static void python_await(struct engine *engine, unsigned us)
+{
+	struct python *python = python_of(engine);
+	struct pollfd control = {.fd = python->control, .events = POLLIN};
+	int64_t until = clock_monotonic_us() + us;
+
+	if (python->state != PYTHON_RUNNING || python->paused)
+		return;
+	while (poll(&control, 1, 0) == 0) {
+		if (clock_monotonic_us() >= until)
+			return;
+		sched_yield();
+	}
+	if (!python_pump(python))
+		python_control_closed(python);
+}
+
 static void timer_closed(uv_handle_t *handle)
 {
 	free(handle);
@@ -281,6 +301,7 @@ static const struct engine_ops PYTHON_OPS = {
 	.kill = python_kill,
 	.pause = python_pause,
 	.usage = python_usage,
+	.await = python_await,
 	.free = python_free,
 };
 
