@@ -26,7 +26,7 @@
 #include "keeper/session.h"
 #include "keeper/spare.h"
 
-enum { AWAIT_US = 100, AWAIT_ROUNDS = 4 };
+enum { AWAIT_US = 200, AWAIT_ROUNDS = 4 };
 enum { EXIT_USAGE = 2, EXIT_FAULT = 125 };
 
 struct options {
