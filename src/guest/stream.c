@@ -39,7 +39,7 @@ static struct {
 	const PyObject *fast, *fast_raw;
 	int fast_fd;
 	const PyObject *last;
-	char held[2 * HELD_BYTES_MAX]; /* the second half is for bytes that are given back */
+	char held[4 * HELD_BYTES_MAX]; /* more than the first part only for bytes given back */
 	size_t held_len;
 } stream;
 

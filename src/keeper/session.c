@@ -202,6 +202,7 @@ void session_finish(struct session *session, struct cell *cell, const char *stat
 	add_text(session, cell, &event);
 	if (session->running == cell) {
 		session->running = NULL;
+		session->just_started = false;
 		uv_timer_stop(session->cell_timer);
 	}
 	cell_move(session->cells, cell,
@@ -250,6 +251,7 @@ static void cell_start(struct session *session, struct cell *cell)
 	session_move(session, SESSION_RUN);
 	cell_move(session->cells, cell, CELL_START);
 	session->running = cell;
+	session->just_started = true;
 	if (session->watch)
 		watch_cell_starts(session->watch);
 	cell->started_us = clock_monotonic_us();
@@ -260,7 +262,6 @@ static void cell_start(struct session *session, struct cell *cell)
 	if (session->engine->ops->run(session->engine, cell->number, cell->code, cell->code_len,
 				      cell->allow_stdin, &err) != 0)
 		session->engine->ops->kill(session->engine);
-	session->just_started = true;
 	/* While the guest wakes up; what it says is heard only when the loop comes round again. */
 	record_body(session->record, EVENT_STARTED, cell->id, NULL);
 }

@@ -85,7 +85,7 @@ struct session {
 
 	enum session_state state;
 	struct cell *running;
-	bool just_started; /* `running` has been given to the engine in this turn of the loop */
+	bool just_started; /* `running` began in this turn of the loop; else false */
 	struct watch
 		*watch; /* of the workspace; NULL: nothing can change there, or it is not there */
 	char *section;  /* title of the last section; NULL: none yet */
