@@ -16,6 +16,8 @@
  *     run N CODE         N cells, one after the other -> N lines: us bytes_of_stdout events status
  *     interrupt MS CODE  runs the cell, interrupts it MS after it began
  *                        -> us_from_interrupt_to_end status
+ *     save               waits until the notebook is on the disk -> us
+ *     variables N        the list of at most N variables -> us bytes_of_the_answer
  *     stop               stops the session and removes its directory -> us
  *
  * A failure is answered by `failed` and the sentence of the library, and ends the program: a
@@ -191,6 +193,32 @@ static int order_interrupt(struct bench *bench, long delay_ms)
 	return 0;
 }
 
+/* Prints how long an answer of the library took, and its length, and frees it. */
+static int told(int64_t began, char *answer, const struct fh_error *error)
+{
+	if (!answer)
+		return failed(error);
+	printf("%" PRId64 " %zu\n", now_us() - began, strlen(answer));
+	fh_free(answer);
+	return 0;
+}
+
+static int order_save(struct bench *bench)
+{
+	struct fh_error error = FH_ERROR_INIT;
+	int64_t began = now_us();
+
+	return told(began, fh_save(last_session(bench), &error), &error);
+}
+
+static int order_variables(struct bench *bench, size_t most)
+{
+	struct fh_error error = FH_ERROR_INIT;
+	int64_t began = now_us();
+
+	return told(began, fh_variables(last_session(bench), NULL, most, &error), &error);
+}
+
 static int order_stop(struct bench *bench)
 {
 	struct fh_session *session = bench->sessions[--bench->count];
@@ -224,6 +252,10 @@ static int obey(struct bench *bench, const char *line)
 		return read_code(bench, len) == 0 ? order_run(bench, number) : -1;
 	if (bench->count > 0 && sscanf(line, "interrupt %ld %zu", &number, &len) == 2)
 		return read_code(bench, len) == 0 ? order_interrupt(bench, number) : -1;
+	if (bench->count > 0 && strcmp(line, "save\n") == 0)
+		return order_save(bench);
+	if (bench->count > 0 && sscanf(line, "variables %zu", &len) == 1)
+		return order_variables(bench, len);
 	if (bench->count > 0 && strcmp(line, "stop\n") == 0)
 		return order_stop(bench);
 	return failed(&unknown);

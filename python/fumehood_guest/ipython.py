@@ -50,6 +50,7 @@ def offer(shell):
         try:
             install(shell)
             shell.ipython.settle_in()
+            shell.ipython.before_cell(code)  # the cell has begun without it
         except Exception:  # an IPython that does not work is none
             available[0] = False
         return shell.ipython
@@ -88,6 +89,7 @@ class Bridge:
         builtins.get_ipython = ip.get_ipython
         builtins.display = sys.modules["IPython.display"].display
         self.plain = ip.display_formatter.formatters["text/plain"]
+        self.plain_traits = values_of(self.plain, "type_printers", "float_format", "pprint")
         self.printers = {kind: self.plain.type_printers.get(kind) for kind in display.PLAIN}
         self.other_printers = [formatter.type_printers for formatter
                                in ip.display_formatter.formatters.values()
@@ -119,9 +121,10 @@ class Bridge:
 
     def is_plain(self, kind):
         """Nobody has changed how this type is shown (%precision, for_type)."""
-        if self.plain.type_printers.get(kind) is not self.printers[kind]:
+        traits = self.plain_traits
+        if traits["type_printers"].get(kind) is not self.printers[kind]:
             return False
-        if kind is float and self.plain.float_format != "%r" or not self.plain.pprint:
+        if kind is float and traits["float_format"] != "%r" or not traits["pprint"]:
             return False
         for printers in self.other_printers:
             if kind in printers:
@@ -191,7 +194,7 @@ class Bridge:
         ip = self.ip
         if ip.ast_transformers:
             tree = ip.transform_ast(tree)
-        shown = ip.ast_node_interactivity
+        shown = ip.ast_node_interactivity  # people set it on the class, too
         if shown == "last_expr":
             return tree, shown
         if shown == "last_expr_or_assign":
@@ -286,6 +289,14 @@ def assigned(statement):
         return None
     name = ast.Name(targets[0].id, ast.Load())
     return ast.copy_location(ast.Expr(ast.copy_location(name, statement)), statement)
+
+
+def values_of(configurable, *names):
+    """Where traitlets keeps the values. What is asked for every number that is shown is looked up
+    there, instead of through the three calls that each attribute takes."""
+    for name in names:
+        getattr(configurable, name)  # a default is only made when it is asked for
+    return configurable._trait_values
 
 
 @functools.lru_cache(maxsize=None)

@@ -10,6 +10,7 @@ __builtins__ = dict(__builtins__)
 
 import codecs
 import fnmatch
+import os
 import socket
 import subprocess
 import sys
@@ -20,6 +21,8 @@ NO_NETWORK = """\
 Fumehood: this session has no network, so %s cannot fetch packages. What can be done:
   - install the package outside, into the environment that the sessions use (%s)
     and restart the session;
+  - or start the session with the package index allowed
+    (--allow-net pypi.org,files.pythonhosted.org);
   - or put a wheel into the workspace and install that:
     %%pip install --no-index --no-deps --target . FILE.whl
 """
@@ -204,7 +207,8 @@ def make_shell_class(base, shell, bridge):
         def ask_exit(self):
             raise SystemExit
 
-    Shell.__name__ = Shell.__qualname__ = "InteractiveShell"
+    # By this name libraries (rich, pandas) know that HTML will be seen, and not a terminal.
+    Shell.__name__ = Shell.__qualname__ = "ZMQInteractiveShell"
     return Shell
 
 
@@ -238,7 +242,8 @@ def run_command(command):
     own = stream is sys.__stdout__
     if own:
         stream.flush()
-    process = subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL,
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    process = subprocess.Popen([shell, "-c", command], stdin=subprocess.DEVNULL,
                                stdout=None if own else subprocess.PIPE,
                                stderr=subprocess.STDOUT)
     try:
@@ -281,7 +286,9 @@ def advise(command):
 
 
 def has_network():
-    """Is there any interface but the loopback?"""
+    """Is there any interface but the loopback, or a proxy of the keeper's?"""
+    if "HTTP_PROXY" in os.environ:
+        return True
     try:
         return any(name != "lo" for _, name in socket.if_nameindex())
     except OSError:

@@ -66,14 +66,15 @@ def entry(name, value, texts):
     module = looking.module_of(kind)
     if module and module != "builtins":
         found["module"] = module
-    shape = shape_of(value)
+    plain = kind in PLAIN
+    shape = None if plain else shape_of(value)
     if shape is not None:
         found["shape"] = shape
     else:
         length = length_of(value)
         if length is not None:
             found["length"] = length
-    size = size_of(value)
+    size = sys.getsizeof(value) if plain else size_of(value)
     if size is not None:
         found["size"] = size
     found["repr"] = texts.of(value)
@@ -248,3 +249,5 @@ SIMPLE = {int: _int, bool: repr, float: repr, complex: repr, type(None): repr, s
           bytes: _text, bytearray: _text, range: repr, type(...): repr, type(NotImplemented): repr,
           collections.deque: _deque, collections.OrderedDict: _deque,
           collections.defaultdict: _deque, collections.Counter: _deque}
+# What most variables are: nothing of these can lie, so most of the looking round is spared.
+PLAIN = frozenset(SIMPLE) | SIZED_TYPES

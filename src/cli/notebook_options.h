@@ -14,7 +14,7 @@ struct notebook_options {
 	bool force_raise_errors;
 	const char *skip_tag; /* NULL: skip-execution */
 	bool interrupt_on_timeout;
-	bool record_timing;    /* the default; to be given for symmetry */
+	bool record_timing; /* the default; to be given for symmetry */
 	bool no_record_timing;
 	/* papermill's */
 	struct option_list parameters, raw, files, yaml, base64;
@@ -52,7 +52,9 @@ struct notebook_options {
 		{"papermill-metadata", '\0', OPTION_FLAG, &(options).papermill_metadata}, \
 		{"no-progress-bar", '\0', OPTION_FLAG, &(options).no_progress_bar}, \
 		{"cwd", '\0', OPTION_TEXT, &(options).cwd}, \
-		{"from-cell", '\0', OPTION_TEXT, &(options).from_cell}
+	{ \
+		"from-cell", '\0', OPTION_TEXT, &(options).from_cell \
+	}
 
 /* Their description for --help. */
 #define NOTEBOOK_OPTION_HELP \
@@ -66,8 +68,8 @@ struct notebook_options {
 	"      --skip-tag TAG   do not run cells with this tag (default skip-execution)\n" \
 	"      --interrupt-on-timeout\n" \
 	"                       a cell that ran out of time counts as KeyboardInterrupt\n" \
-	"      --no-record-timing\n" \
-	"                       do not write into the notebook when each cell ran\n" \
+	"      --record-timing, --no-record-timing\n" \
+	"                       write into the notebook when each cell ran (default), or do not\n" \
 	"      --from-cell N|ID with --session: go on at this cell; what is before it has run\n" \
 	"  -p, --parameters NAME VALUE\n" \
 	"                       a parameter: True, None, 5, 0.1 or text; may be repeated\n" \
@@ -75,7 +77,8 @@ struct notebook_options {
 	"                       a parameter that is text whatever it looks like\n" \
 	"  -f, --parameters-file FILE, -y, --parameters-yaml TEXT, -b, --parameters-base64 TEXT\n" \
 	"                       parameters in JSON, or YAML if the Python has PyYAML\n" \
-	"      --inject-paths   parameters PAPERMILL_INPUT_PATH and PAPERMILL_OUTPUT_PATH\n" \
+	"      --inject-paths, --inject-input-path, --inject-output-path\n" \
+	"                       PAPERMILL_INPUT_PATH, PAPERMILL_OUTPUT_PATH as parameters\n" \
 	"      --report-mode    hide the code in the notebook that is written\n" \
 	"      --prepare-only   write the notebook with its parameters, run nothing\n" \
 	"      --error-cells    mark the failing cell by papermill's two markdown cells\n" \

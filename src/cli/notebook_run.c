@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -67,10 +68,26 @@ static void forget_outputs(struct document_cell *cell)
 	json_remove(cell->metadata, "execution");
 }
 
+/* Only Python is run here: R would give an error that explains nothing, or, worse, none. */
+static int check_language(const struct document *document, struct err *err)
+{
+	const char *language = document_language(document);
+
+	if (!language || strncasecmp(language, "python", 6) == 0 ||
+	    strncasecmp(language, "ipython", 7) == 0)
+		return 0;
+	return err_set(err, ERR_INVALID,
+		       "the notebook is in %.40s, and only Python can be run (if its cells are "
+		       "Python, say so in metadata.kernelspec.language)",
+		       language);
+}
+
 int notebook_run_prepare(struct notebook_run *run, struct document *document, struct err *err)
 {
 	const struct notebook_options *options = run->options;
 
+	if (!options->prepare_only && check_language(document, err) != 0)
+		return -1;
 	run->document = document;
 	papermill_remove_marks(document);
 	papermill_inject(document, &run->parameters);

@@ -450,3 +450,11 @@ size_t document_find_tag(const struct document *document, const char *tag)
 		i++;
 	return i;
 }
+
+const char *document_language(const struct document *document)
+{
+	const struct json *metadata = document->metadata;
+	const char *language = json_get_string(json_get(metadata, "kernelspec"), "language");
+
+	return language ? language : json_get_string(json_get(metadata, "language_info"), "name");
+}

@@ -71,6 +71,10 @@ void document_remove(struct document *document, size_t index);
 /* Whether the cell has this tag. */
 bool document_has_tag(const struct document_cell *cell, const char *tag);
 
+/* The language that the notebook says its cells are in, as written there ("python", "R"): that of
+ * its kernel, else of language_info. NULL: it does not say. Borrowed. */
+const char *document_language(const struct document *document);
+
 /* The first cell with this tag, or cell_count. */
 size_t document_find_tag(const struct document *document, const char *tag);
 

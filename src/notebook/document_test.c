@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "base/text.h"
 #include "notebook/document.h"
 
@@ -354,6 +355,38 @@ static void test_version_3(void **state)
 	document_release(&document);
 }
 
+static void test_language(void **state)
+{
+	static const struct {
+		const char *metadata, *language;
+	} rows[] = {
+		{"{}", NULL},
+		{"{\"kernelspec\":{\"name\":\"ir\",\"display_name\":\"R\"}}", NULL},
+		{"{\"kernelspec\":{\"name\":\"ir\",\"display_name\":\"R\",\"language\":\"R\"},"
+		 "\"language_info\":{\"name\":\"python\"}}",
+		 "R"},
+		{"{\"kernelspec\":{\"name\":\"x\",\"display_name\":\"X\",\"language\":5},"
+		 "\"language_info\":{\"name\":\"julia\"}}",
+		 "julia"},
+		{"{\"kernelspec\":[],\"language_info\":{\"name\":\"python\"}}", "python"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		cleanup_free char *text = mem_format("{\"nbformat\":4,\"nbformat_minor\":5,"
+						     "\"metadata\":%s,\"cells\":[]}",
+						     rows[i].metadata);
+		struct document document;
+
+		read_text(text, &document);
+		if (rows[i].language)
+			assert_string_equal(document_language(&document), rows[i].language);
+		else
+			assert_null(document_language(&document));
+		document_release(&document);
+	}
+}
+
 static void test_insert_and_remove(void **state)
 {
 	struct document document;
@@ -406,6 +439,7 @@ int main(void)
 		cmocka_unit_test(test_older_minor),
 		cmocka_unit_test(test_many_repairs),
 		cmocka_unit_test(test_version_3),
+		cmocka_unit_test(test_language),
 		cmocka_unit_test(test_insert_and_remove),
 		cmocka_unit_test(test_cut_everywhere),
 	};

@@ -42,7 +42,7 @@ struct cell {
 	struct outputs outputs;
 	int64_t execution_count; /* -1: none */
 	bool untimed;
-	struct buf form;         /* as it stands in the file */
+	struct buf form; /* as it stands in the file */
 };
 
 struct notebook {
@@ -405,6 +405,7 @@ static void cell_apply(struct cell *cell, const struct event *event)
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
 	case EVENT_WARNING:
+	case EVENT_NETWORK:
 	case EVENT_GAP:
 	case EVENT_STOPPED:
 	case EVENT_OTHER:

@@ -234,6 +234,43 @@ def test_old_outputs_go(both):
     ).agree()
 
 
+# ------------------------------------------------------------------------------------------ kernels
+
+
+def test_language_of_another_kernel(house, folder):
+    """nbclient starts the kernel that the notebook names, or raises NoSuchKernel. Here it is
+    refused before anything runs; but parameters can be put into it."""
+    given = notebook(code("x <- 1"))
+    given.metadata.kernelspec = {"name": "ir", "display_name": "R", "language": "R"}
+    nbformat.write(given, folder / "in.ipynb")
+    result = house.cli("run", "in.ipynb", "-o", "out.ipynb", cwd=folder)
+    assert result.status == FAULT and "in R, and only Python" in result.err, result
+    assert os.listdir(folder) == ["in.ipynb"]
+    result = house.cli("run", "in.ipynb", "-o", "out.ipynb", "--prepare-only", cwd=folder)
+    assert result.status == 0, result
+
+
+def test_language_info_and_folder(both):
+    """language_info is the interpreter's, the kernel's names stay, and cells run in the folder of
+    the file."""
+    given = notebook(code("import os\nopen('here', 'w').close()"), code("os.path.exists('here')"))
+    given.metadata.kernelspec = {"name": "python3", "display_name": "Mine", "language": "python"}
+    given.metadata.language_info = {"name": "python", "version": "2.7.18", "stale": 1}
+    seen = both(given).agree()
+    assert seen.ours.cells[1].outputs[0].data["text/plain"] == "True"
+    assert seen.ours.metadata.language_info == seen.theirs.metadata.language_info
+    assert seen.ours.metadata.kernelspec == seen.theirs.metadata.kernelspec
+
+
+def test_execution_counts_are_those_of_the_cells_that_ran(both):
+    both(
+        notebook(
+            code("1", count=40), nbformat.v4.new_markdown_cell("m"), code(""), code("2"),
+            code("# c")
+        )
+    ).agree()
+
+
 # --------------------------------------------------------------------------------------------- time
 
 SLOW = "import time\nprint('begun', flush=True)\ntime.sleep(60)"

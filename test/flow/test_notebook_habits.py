@@ -120,7 +120,8 @@ ROWS = [
         shows=[["application/vnd.plotly.v1+json"]], name="plotly, shown"),
     row("from rich.table import Table\nt = Table('a')\nt.add_row('1')\nt",
         shows=[["text/html", "text/plain"]], name="a table of rich"),
-    row("from rich import print as rprint\nrprint('[bold]hi[/bold]')", out="hi\n"),
+    row("from rich import print as rprint\nrprint('[bold]hi[/bold]')",
+        shows=[["text/html", "text/plain"]]),
     row("import sys\nfrom tqdm.auto import tqdm\nfor i in tqdm(range(3), file=sys.stdout): pass\n"
         "print('end')", name="tqdm without widgets"),
     row("import sympy as sp\nx = sp.symbols('x')\nsp.init_printing()\nx**2",
