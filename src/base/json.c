@@ -105,6 +105,12 @@ struct json *json_get(const struct json *object, const char *key)
 	return outer(value);
 }
 
+bool json_has(const struct json *object, const char *key)
+{
+	return is_type(object, json_type_object) &&
+	       json_object_object_get_ex(inner(object), key, NULL);
+}
+
 const char *json_string(const struct json *value, size_t *len)
 {
 	if (!is_type(value, json_type_string))

@@ -23,13 +23,19 @@
 struct json;
 
 enum json_type {
-	JSON_NULL, JSON_BOOL, JSON_INT, JSON_DOUBLE, JSON_STRING, JSON_ARRAY, JSON_OBJECT
+	JSON_NULL,
+	JSON_BOOL,
+	JSON_INT,
+	JSON_DOUBLE,
+	JSON_STRING,
+	JSON_ARRAY,
+	JSON_OBJECT
 };
 
 struct json_limits {
 	size_t bytes_max;
-	unsigned depth_max;  /* nested arrays and objects */
-	bool keys_unique;    /* a repeated key is an error */
+	unsigned depth_max; /* nested arrays and objects */
+	bool keys_unique;   /* a repeated key is an error */
 	/* Accept NaN, Infinity, -Infinity (Python's dialect) as the strings "nan", "inf",
 	 * "-inf". */
 	bool nan_as_text;
@@ -52,8 +58,8 @@ struct json *json_parse(const char *bytes, size_t len, const struct json_limits 
 struct json *json_parse_part(const char *bytes, size_t len, const struct json_limits *limits,
 			     size_t *fault, struct err *err);
 
-void json_free(struct json *json);                /* NULL is fine; drops one reference */
-struct json *json_keep(struct json *json);        /* one more reference; returns its argument */
+void json_free(struct json *json);         /* NULL is fine; drops one reference */
+struct json *json_keep(struct json *json); /* one more reference; returns its argument */
 void json_cleanup(struct json **json);
 #define cleanup_json __attribute__((cleanup(json_cleanup)))
 
@@ -63,6 +69,7 @@ enum json_type json_type_of(const struct json *json); /* NULL is JSON_NULL */
  * may be NULL. An integer is also a double; 1.0 is no integer. A double is finite: beyond its range
  * it reads as +-DBL_MAX. */
 struct json *json_get(const struct json *object, const char *key);
+bool json_has(const struct json *object, const char *key);      /* also when it is null */
 const char *json_string(const struct json *value, size_t *len); /* NULL unless a string */
 const char *json_get_string(const struct json *object, const char *key);
 int64_t json_get_int(const struct json *object, const char *key, int64_t otherwise);
@@ -85,7 +92,7 @@ struct json *json_new_object(void);
 struct json *json_new_array(void);
 struct json *json_new_string(const char *text, size_t len); /* valid UTF-8; repaired otherwise */
 struct json *json_new_int(int64_t value);
-struct json *json_new_double(double value);  /* not finite: the string "nan", "inf", "-inf" */
+struct json *json_new_double(double value); /* not finite: the string "nan", "inf", "-inf" */
 struct json *json_new_bool(bool value);
 void json_set(struct json *object, const char *key, struct json *value);
 void json_set_string(struct json *object, const char *key, const char *text);
@@ -98,6 +105,10 @@ bool json_equal(const struct json *a, const struct json *b);
 /* Compact text of a value, keys in their own order, UTF-8 (only ", \ and control characters
  * escaped). */
 void json_write(struct buf *out, const struct json *value);
+
+/* An object with a line for each member, objects in it likewise, indented by tabs; arrays stay on
+ * one line. LF at the end. */
+void json_write_indented(struct buf *out, const struct json *object);
 
 /* The text as a JSON string with its quotes; bad UTF-8 is repaired. Returns the number of
  * repairs. */

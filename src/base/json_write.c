@@ -208,3 +208,49 @@ void json_write_double(struct buf *out, double value)
 	if (whole >= decimal.count)
 		buf_append_char(out, '0');
 }
+
+/* --- for people --- */
+
+static void indent(struct buf *out, unsigned depth)
+{
+	buf_append_char(out, '\n');
+	while (depth-- > 0)
+		buf_append_char(out, '\t');
+}
+
+struct printing {
+	struct buf *out;
+	unsigned depth;
+	bool first;
+};
+
+static int print_member(const char *key, size_t key_len, struct json *value, void *data)
+{
+	struct printing *printing = data;
+	struct printing inner = {printing->out, printing->depth + 1, true};
+
+	if (!printing->first)
+		buf_append_char(printing->out, ',');
+	printing->first = false;
+	indent(printing->out, printing->depth);
+	json_write_string(printing->out, key, key_len);
+	buf_append_string(printing->out, ": ");
+	if (json_type_of(value) != JSON_OBJECT) {
+		json_write(printing->out, value);
+		return 0;
+	}
+	buf_append_char(printing->out, '{');
+	json_each(value, print_member, &inner);
+	indent(printing->out, printing->depth);
+	buf_append_char(printing->out, '}');
+	return 0;
+}
+
+void json_write_indented(struct buf *out, const struct json *object)
+{
+	struct printing printing = {out, 1, true};
+
+	buf_append_char(out, '{');
+	json_each(object, print_member, &printing);
+	buf_append_string(out, "\n}\n");
+}

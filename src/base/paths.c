@@ -2,7 +2,8 @@
  * XDG directories and the place of our helper programs.
  *
  * The specification says that a relative path in one of its variables is to be ignored, so it is.
- * The directories are made here, because a path without its directory is of no use to any caller.
+ * The directories are made here, because a path without its directory is of no use to any caller;
+ * but not that of the configuration, which is only read.
  *
  * The runtime directory is checked with the descriptor of what was opened, not by name: in /tmp
  * anyone can plant a directory or a symlink under a name that is known beforehand.
@@ -52,22 +53,24 @@ static char *home_directory(struct err *err)
 	return mem_string(found->pw_dir);
 }
 
-/* $variable/fumehood, else ~/<below_home>/fumehood; made. */
-static char *base_directory(const char *variable, const char *below_home, struct err *err)
+/* $variable/fumehood, else ~/<below_home>/fumehood. */
+static char *base_path(const char *variable, const char *below_home, struct err *err)
 {
 	const char *base = absolute_from(variable);
-	cleanup_free char *path = NULL;
+	cleanup_free char *home = NULL;
 
-	if (base) {
-		path = mem_format("%s/fumehood", base);
-	} else {
-		cleanup_free char *home = home_directory(err);
+	if (base)
+		return mem_format("%s/fumehood", base);
+	home = home_directory(err);
+	return home ? mem_format("%s/%s/fumehood", home, below_home) : NULL;
+}
 
-		if (!home)
-			return NULL;
-		path = mem_format("%s/%s/fumehood", home, below_home);
-	}
-	if (file_make_dirs(path, 0700, err) < 0)
+/* The same; made. */
+static char *base_directory(const char *variable, const char *below_home, struct err *err)
+{
+	cleanup_free char *path = base_path(variable, below_home, err);
+
+	if (!path || file_make_dirs(path, 0700, err) < 0)
 		return NULL;
 	return mem_take(path);
 }
@@ -80,6 +83,11 @@ char *paths_state(struct err *err)
 char *paths_data(struct err *err)
 {
 	return base_directory("XDG_DATA_HOME", ".local/share", err);
+}
+
+char *paths_config(struct err *err)
+{
+	return base_path("XDG_CONFIG_HOME", ".config", err);
 }
 
 char *paths_runtime(struct err *err)

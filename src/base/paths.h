@@ -18,6 +18,10 @@ char *paths_runtime(struct err *err);
  * here. */
 char *paths_data(struct err *err);
 
+/* $XDG_CONFIG_HOME/fumehood, else ~/.config/fumehood: the user's, so it is not made and need not be
+ * there. */
+char *paths_config(struct err *err);
+
 /* The helper program or folder `name` ("fumehood-keeper", "fumehood-pool", "python"): beside the
  * running executable in a build tree, else <prefix>/libexec/fumehood. $FUMEHOOD_LIBEXEC wins over
  * both. */

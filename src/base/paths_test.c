@@ -72,6 +72,26 @@ static void test_state_and_data(void **state)
 	check_made(paths_data(NULL), state_other);
 }
 
+/* The user's own: named, never made. */
+static void test_config(void **state)
+{
+	cleanup_free char *home = mem_format("%s/.config/fumehood", root);
+	cleanup_free char *other = mem_format("%s/other", root);
+	cleanup_free char *in_other = mem_format("%s/other/fumehood", root);
+	cleanup_free char *first = NULL, *second = NULL;
+
+	(void)state;
+	unsetenv("XDG_CONFIG_HOME");
+	first = paths_config(NULL);
+	assert_string_equal(first, home);
+	setenv("XDG_CONFIG_HOME", other, 1);
+	second = paths_config(NULL);
+	assert_string_equal(second, in_other);
+	unsetenv("XDG_CONFIG_HOME");
+	assert_int_equal(access(home, F_OK), -1);
+	assert_int_equal(access(other, F_OK), -1);
+}
+
 static void test_state_fails(void **state)
 {
 	cleanup_free char *file = mem_format("%s/file", root);
@@ -176,9 +196,13 @@ static void test_helper(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		PATHS_TEST(test_state_and_data),     PATHS_TEST(test_state_fails),
-		PATHS_TEST(test_runtime),	     PATHS_TEST(test_runtime_of_another),
-		PATHS_TEST(test_runtime_without_variable), PATHS_TEST(test_helper),
+		PATHS_TEST(test_state_and_data),
+		PATHS_TEST(test_state_fails),
+		PATHS_TEST(test_config),
+		PATHS_TEST(test_runtime),
+		PATHS_TEST(test_runtime_of_another),
+		PATHS_TEST(test_runtime_without_variable),
+		PATHS_TEST(test_helper),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

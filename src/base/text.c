@@ -11,6 +11,7 @@
  */
 #include "base/text.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const char REPLACEMENT[] = "\xef\xbf\xbd"; /* U+FFFD */
@@ -267,4 +268,30 @@ bool text_is_id(const char *id, size_t len)
 			return false;
 	}
 	return true;
+}
+
+size_t text_distance(const char *a, const char *b)
+{
+	size_t row[TEXT_DISTANCE_BYTES_MAX + 1];
+	size_t len = strlen(b);
+
+	assert(len <= TEXT_DISTANCE_BYTES_MAX);
+	for (size_t k = 0; k <= len; k++)
+		row[k] = k;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t k = 1; k <= len; k++) {
+			size_t best = diagonal + (a[i - 1] != b[k - 1]);
+
+			if (row[k] + 1 < best)
+				best = row[k] + 1;
+			if (row[k - 1] + 1 < best)
+				best = row[k - 1] + 1;
+			diagonal = row[k];
+			row[k] = best;
+		}
+	}
+	return row[len];
 }

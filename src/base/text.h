@@ -21,7 +21,10 @@ struct text_decoder {
 	uint64_t repaired; /* how many U+FFFD were put in */
 };
 
-#define TEXT_DECODER_INIT {.held = {0}, .held_len = 0, .repaired = 0}
+#define TEXT_DECODER_INIT \
+	{ \
+		.held = {0}, .held_len = 0, .repaired = 0 \
+	}
 
 /* Appends the valid UTF-8 for `bytes` to `out`; an unfinished sequence at the end is held back. */
 void text_decode(struct text_decoder *decoder, struct buf *out, const void *bytes, size_t len);
@@ -53,6 +56,11 @@ size_t text_suffix(const char *text, size_t len, size_t points);
 
 /* Whether `id` is 1..64 of [A-Za-z0-9_-]: the form nbformat 4.5 gives cell ids. */
 bool text_is_id(const char *id, size_t len);
+
+/* How many bytes must be put in, taken out or replaced to make one text of the other; `b` has at
+ * most TEXT_DISTANCE_BYTES_MAX bytes. For "did you mean": what is longer is no slip of the pen. */
+enum { TEXT_DISTANCE_BYTES_MAX = 48 };
+size_t text_distance(const char *a, const char *b);
 
 /* Appends bytes so that a terminal cannot be harmed: C0 and C1 controls, DEL, bidi overrides and
  * bad UTF-8 are shown as \xNN, \u{N}; with `lines`, LF and TAB pass; with `colour`, also SGR

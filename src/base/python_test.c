@@ -12,12 +12,11 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "pool/command.h"
-#include "pool/pool.h"
+#include "base/python.h"
 
 static int set_up(void **state)
 {
-	char template[] = "/tmp/fumehood-environment-XXXXXX";
+	char template[] = "/tmp/fumehood-python-XXXXXX";
 
 	if (!mkdtemp(template) || chdir(template) < 0)
 		return -1;
@@ -70,7 +69,7 @@ static void put_path(const char *value)
 static void expect(const char *name, const char *expected)
 {
 	struct err err = ERR_INIT;
-	cleanup_free char *path = pool_resolve_python(name, &err);
+	cleanup_free char *path = python_resolve(name, &err);
 	cleanup_free char *folder = here();
 	cleanup_free char *whole = mem_format("%s/%s", folder, expected);
 
@@ -82,7 +81,7 @@ static void expect(const char *name, const char *expected)
 static void expect_error(const char *name, enum err_code code, const char *words)
 {
 	struct err err = ERR_INIT;
-	cleanup_free char *path = pool_resolve_python(name, &err);
+	cleanup_free char *path = python_resolve(name, &err);
 
 	assert_null(path);
 	assert_int_equal(err.code, code);
@@ -186,6 +185,34 @@ static void test_shim(void **state)
 	expect("./wrapper", "real/bin/python3");
 }
 
+/* What a session may have written must not run outside of its box. */
+static void test_script_in_the_workspace(void **state)
+{
+	struct err err = ERR_INIT;
+
+	(void)state;
+	put_shim("work/venv/bin/python", "echo caught");
+	put_shim("other/bin/python", "echo");
+	put("work/good/bin/python", "", 0700);
+	put("shims/project/bin/python", "", 0700); /* no shim: in no folder of that name */
+	assert_int_equal(symlink("work", "alias"), 0);
+	assert_int_equal(mkdir("linked", 0700) | mkdir("linked/bin", 0700), 0);
+	assert_int_equal(symlink("../../work/venv/bin/python", "linked/bin/python"), 0);
+	assert_int_equal(python_check_workspace("work/venv", "work", &err), -1);
+	assert_int_equal(err.code, ERR_DENIED);
+	assert_int_equal(python_check_workspace("alias/venv/bin/python", "work", NULL), -1);
+	assert_int_equal(python_check_workspace("./work/venv", "alias", NULL), -1);
+	assert_int_equal(python_check_workspace("linked", "work", NULL), -1);
+	put_path("work/venv/bin");
+	assert_int_equal(python_check_workspace("python", "work", NULL), -1);
+	assert_int_equal(python_check_workspace("work/good", "work", &err), 0);
+	assert_int_equal(python_check_workspace("other", "work", &err), 0);
+	assert_int_equal(python_check_workspace("work/venv", "work/good", &err), 0);
+	assert_int_equal(python_check_workspace("shims/project", "shims", &err), 0);
+	assert_int_equal(python_check_workspace("nowhere/python", "work", &err), 0);
+	assert_int_equal(python_check_workspace("", "work", &err), 0);
+}
+
 static void test_shim_that_fails(void **state)
 {
 	cleanup_free char *folder = here();
@@ -214,7 +241,7 @@ static void test_shim_that_fails(void **state)
 static void expect_default(const char *expected)
 {
 	struct err err = ERR_INIT;
-	cleanup_free char *path = pool_default_python(&err);
+	cleanup_free char *path = python_default(&err);
 	cleanup_free char *folder = here();
 	cleanup_free char *whole = mem_format("%s/%s", folder, expected);
 
@@ -240,26 +267,33 @@ static void test_default(void **state)
 	expect_default(".local/share/fumehood/venv/bin/python");
 	/* What was asked for and does not work is an error, not something else. */
 	setenv("FUMEHOOD_PYTHON", "gone", 1);
-	assert_null(pool_default_python(&err));
+	assert_null(python_default(&err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_non_null(strstr(err.text, "FUMEHOOD_PYTHON"));
 }
 
-static void test_pool_names(void **state)
+static void test_is(void **state)
 {
-	struct pool_names one, two;
+	cleanup_free char *folder = here();
+	cleanup_free char *venv = mem_format("%s/venv", folder);
+	cleanup_free char *link = mem_format("%s/venv/bin/python3", folder);
+	cleanup_free char *other = mem_format("%s/usr/bin/python3.11", folder);
+	cleanup_free char *gone = mem_format("%s/gone", folder);
+	cleanup_free char *python = NULL;
 
 	(void)state;
-	pool_names_init(&one, "/usr/bin/python3.11");
-	pool_names_init(&two, "/usr/bin/python3.12");
-	assert_int_equal(strlen(one.id), 16);
-	assert_int_equal(strspn(one.id, "0123456789abcdef"), 16);
-	assert_string_not_equal(one.id, two.id);
-	assert_memory_equal(one.socket, "pool-", 5);
-	assert_memory_equal(one.socket + 5, one.id, 16);
-	assert_string_equal(one.socket + 21, ".sock");
-	assert_string_equal(one.lock + 21, ".lock");
-	assert_string_equal(one.log + 21, ".log");
+	put("usr/bin/python3.11", "", 0700);
+	put("venv/pyvenv.cfg", "home = usr/bin\n", 0600);
+	assert_int_equal(file_make_dirs("venv/bin", 0700, NULL), 0);
+	assert_int_equal(symlink("../../usr/bin/python3.11", "venv/bin/python"), 0);
+	assert_int_equal(symlink("python", "venv/bin/python3"), 0);
+	python = python_resolve("venv", NULL);
+	assert_true(python_is(python, python));
+	assert_true(python_is(python, venv));
+	assert_true(python_is(python, link));
+	assert_false(python_is(python, other));
+	assert_false(python_is(python, gone));
+	assert_false(python_is(python, folder));
 }
 
 int main(void)
@@ -270,9 +304,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_directory_without_python, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_names_on_path, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_shim, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_script_in_the_workspace, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_shim_that_fails, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_default, set_up, tear_down),
-		cmocka_unit_test(test_pool_names),
+		cmocka_unit_test_setup_teardown(test_is, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

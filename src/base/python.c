@@ -8,9 +8,12 @@
  *
  * pyenv, asdf and mise put a "shim" on PATH, which chooses a version by the current directory and
  * by files above it. Only the shim knows its rules, so it is run and asked for sys.executable.
- * Whatever is a script, or lies in a folder called "shims", counts as one. Nothing is remembered
- * between calls: those files may change at any time.
+ * Whatever is a script, or lies in a folder called "shims", counts as one; but one in the workspace
+ * is refused before (python_check_workspace). Nothing is remembered between calls: those files may
+ * change at any time.
  */
+#include "base/python.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -25,12 +28,14 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/paths.h"
-#include "pool/pool.h"
 
 enum {
 	SHIM_WAIT_MS = 10 * 1000, /* pyenv needs 50 ms; a cold network home may need seconds */
 	SHIM_ANSWER_BYTES_MAX = 8192,
+	SHIMS_LEN = 6,
 };
+
+static const char SHIMS[] = "/shims"; /* the end of the folder's path */
 
 static bool is_executable_file(const char *path)
 {
@@ -80,10 +85,11 @@ static char *find_in_directory(const char *directory)
 
 static bool is_shim(const char *path)
 {
+	const char *slash = strrchr(path, '/');
 	cleanup_fd int fd = -1;
 	char start[2] = {0, 0};
 
-	if (strstr(path, "/shims/"))
+	if (slash && slash - path >= SHIMS_LEN && strncmp(slash - SHIMS_LEN, SHIMS, SHIMS_LEN) == 0)
 		return true;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd >= 0 && pread(fd, start, sizeof(start), 0) == 2 && start[0] == '#' &&
@@ -258,7 +264,7 @@ static char *find_executable(const char *name, struct err *err)
 	return mem_string(name);
 }
 
-char *pool_resolve_python(const char *name, struct err *err)
+char *python_resolve(const char *name, struct err *err)
 {
 	cleanup_free char *path = NULL;
 
@@ -270,13 +276,36 @@ char *pool_resolve_python(const char *name, struct err *err)
 	return path ? resolve_file(path, err) : NULL;
 }
 
-char *pool_default_python(struct err *err)
+int python_check_workspace(const char *name, const char *workspace, struct err *err)
+{
+	cleanup_free char *path = *name ? find_executable(name, NULL) : NULL;
+	cleanup_free char *real = path && is_shim(path) ? realpath(path, NULL) : NULL;
+	cleanup_free char *top = realpath(workspace, NULL);
+	size_t len = top ? strlen(top) : 0;
+
+	if (!real || !top || strncmp(real, top, len) != 0 || (len > 1 && real[len] != '/'))
+		return 0;
+	return err_set(err, ERR_DENIED,
+		       "the Python %s is a script in the workspace, which a session may have "
+		       "written: it is not run. Name the interpreter that it starts",
+		       path);
+}
+
+bool python_is(const char *python, const char *name)
+{
+	cleanup_free char *inside = is_directory(name) ? find_in_directory(name) : NULL;
+	cleanup_free char *path = canonical(inside ? inside : name, NULL);
+
+	return path && strcmp(path, python) == 0;
+}
+
+char *python_default(struct err *err)
 {
 	const char *chosen = getenv("FUMEHOOD_PYTHON");
 	cleanup_free char *data = NULL, *path = NULL;
 
 	if (chosen && *chosen) {
-		path = pool_resolve_python(chosen, err);
+		path = python_resolve(chosen, err);
 		if (!path)
 			err_wrap(err, "FUMEHOOD_PYTHON");
 		return mem_take(path);
@@ -298,4 +327,16 @@ char *pool_default_python(struct err *err)
 		"no Python was found: install python3, or name one by --python or "
 		"FUMEHOOD_PYTHON");
 	return NULL;
+}
+
+bool python_is_made(const char *python)
+{
+	static const char inside[] = "/env/bin/python";
+	size_t len = strlen(python), tail = sizeof(inside) - 1;
+	cleanup_free char *made = NULL;
+
+	if (len <= tail || strcmp(python + len - tail, inside) != 0)
+		return false;
+	made = mem_format("%.*s/" PYTHON_MADE, (int)(len - tail), python);
+	return access(made, F_OK) == 0;
 }
