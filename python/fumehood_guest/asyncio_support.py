@@ -184,13 +184,13 @@ def patch_run(runners, loops):
             if task is None or events._get_running_loop() is not loop \
                     or tasks.current_task(loop) is not task:
                 return call(*args, **kwargs)
+            tasks._leave_task(loop, task)  # from 3.14 on only while its loop is the running one
             events._set_running_loop(None)
-            tasks._leave_task(loop, task)
             try:
                 return call(*args, **kwargs)
             finally:
-                tasks._enter_task(loop, task)
                 events._set_running_loop(loop)
+                tasks._enter_task(loop, task)
                 loops.ready()
 
         for name in ("__doc__", "__name__", "__qualname__", "__module__"):

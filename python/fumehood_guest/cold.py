@@ -13,13 +13,14 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path.insert(0, os.path.dirname(here))
     try:
-        from fumehood_guest import _guest, ipython, prepare
+        from fumehood_guest import _guest, ipython, modes, prepare
         from fumehood_guest.guest import Guest
     finally:
         del sys.path[0]
     os.set_inheritable(3, False)
     _guest.map_word(4)
     prepare.apply()
+    modes.settle(os.getcwd())
     guest = Guest()
     ipython.offer(guest.shell)
     guest.settle_in()

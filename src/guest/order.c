@@ -13,7 +13,7 @@
  * The private copies of the write ends serve two purposes: FIONREAD asks the right pipe even after
  * the program has redirected descriptor 1, and the next cell can be given its pipes back.
  */
-#include "guest.h"
+#include "native.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
  * interrupt.py; one thing it cannot see from Python is the sender: a program that sends SIGINT to
  * itself means itself, whatever the word says. A handler in front of Python's notes that.
  */
-#include "guest.h"
+#include "native.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -51,8 +51,8 @@ int word_signal_of_init(void)
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	(void)context;
-	word.own = info->si_pid == getpid() &&
-		   (info->si_code == SI_USER || info->si_code == SI_TKILL);
+	word.own =
+		info->si_pid == getpid() && (info->si_code == SI_USER || info->si_code == SI_TKILL);
 	word.of_init = info->si_pid == 1 && info->si_code == SI_USER && getpid() != 1;
 	if (word.python_handler)
 		word.python_handler(number);

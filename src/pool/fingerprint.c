@@ -2,12 +2,16 @@
  * Fingerprint of an environment; fingerprint.h says what for.
  *
  * The sum over a directory must not depend on the order of readdir(3), so each name is hashed with
- * its inode (FNV-1a, 64 bit) and the hashes are added. It guards against mistakes, not against an
- * attacker: who can write site-packages can do anything in this zygote anyway.
+ * its inode (FNV-1a, 64 bit) and the hashes are added. A package that is installed again has the
+ * same names, and often the same inodes: the time of its metadata folder and of plain files is
+ * hashed too. That of other folders is not, since the first import puts a __pycache__ into them. It
+ * guards against mistakes, not against an attacker: who can write site-packages can do anything in
+ * this zygote anyway.
  */
 #include "pool/fingerprint.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -25,10 +29,26 @@ void fingerprint_release(struct fingerprint *print)
 	print->count = 0;
 }
 
-static uint64_t hash_entry(const struct dirent *entry)
+static bool ends_with(const char *name, const char *end)
+{
+	size_t len = strlen(name), end_len = strlen(end);
+
+	return len >= end_len && strcmp(name + len - end_len, end) == 0;
+}
+
+static int64_t mtime_ns_of(const struct stat *status)
+{
+	return status->st_mtim.tv_sec * INT64_C(1000000000) + status->st_mtim.tv_nsec;
+}
+
+static uint64_t hash_entry(int directory, const struct dirent *entry)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ entry->d_ino;
+	struct stat status;
 
+	if (fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    (!S_ISDIR(status.st_mode) || ends_with(entry->d_name, "-info")))
+		hash ^= (uint64_t)mtime_ns_of(&status) * UINT64_C(0x9e3779b97f4a7c15);
 	for (const char *c = entry->d_name; *c; c++)
 		hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
 	return hash;
@@ -45,7 +65,7 @@ static uint64_t sum_names(const char *path)
 	while ((entry = readdir(directory)) != NULL) {
 		/* ".." belongs to somebody else, and __pycache__ comes with the first import. */
 		if (strcmp(entry->d_name, "..") != 0 && strcmp(entry->d_name, "__pycache__") != 0)
-			sum += hash_entry(entry);
+			sum += hash_entry(dirfd(directory), entry);
 	}
 	closedir(directory);
 	return sum;
@@ -62,7 +82,7 @@ static bool look(const char *path, struct fingerprint_entry *now)
 	now->exists = true;
 	now->device = status.st_dev;
 	now->inode = status.st_ino;
-	now->mtime_ns = status.st_mtim.tv_sec * INT64_C(1000000000) + status.st_mtim.tv_nsec;
+	now->mtime_ns = mtime_ns_of(&status);
 	return S_ISDIR(status.st_mode);
 }
 

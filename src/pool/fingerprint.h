@@ -7,8 +7,9 @@
  * all.
  *
  * A directory with another mtime is read: only if the set of its names and inodes (without
- * __pycache__) has changed, has the environment. Otherwise the first import ever, which makes
- * site-packages/__pycache__, would cost a second start.
+ * __pycache__) has changed, or the time of a file or of a package's *-info folder, has the
+ * environment. Otherwise the first import ever, which makes site-packages/__pycache__, would cost a
+ * second start.
  */
 #ifndef FH_POOL_FINGERPRINT_H
 #define FH_POOL_FINGERPRINT_H

@@ -104,6 +104,37 @@ static void test_renamed_package(void **state)
 	remove_folder(folder);
 }
 
+/* The same names and inodes; but the installer has written anew. */
+static void test_package_installed_again(void **state)
+{
+	struct fingerprint print;
+	char *folder = make_folder();
+	cleanup_free char *info = make_dir(folder, "a-1.0.dist-info");
+	cleanup_free char *package = make_dir(folder, "a");
+	cleanup_free char *module = mem_format("%s/b.py", folder);
+
+	(void)state;
+	fingerprint_init(&print);
+	write_file(module, "1");
+	touch(info, 1000);
+	touch(module, 1000);
+	touch(folder, 1000);
+	fingerprint_add(&print, folder);
+	touch(package, 5000); /* its __pycache__ */
+	touch(folder, 2000);
+	assert_null(fingerprint_changed(&print));
+	touch(info, 1001);
+	touch(folder, 3000);
+	assert_non_null(fingerprint_changed(&print));
+	fingerprint_release(&print);
+	fingerprint_add(&print, folder);
+	touch(module, 1001);
+	touch(folder, 4000);
+	assert_non_null(fingerprint_changed(&print));
+	fingerprint_release(&print);
+	remove_folder(folder);
+}
+
 static void test_file(void **state)
 {
 	struct fingerprint print;
@@ -204,8 +235,11 @@ static void test_bound(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_directory), cmocka_unit_test(test_renamed_package),
-		cmocka_unit_test(test_file),      cmocka_unit_test(test_prefix),
+		cmocka_unit_test(test_directory),
+		cmocka_unit_test(test_renamed_package),
+		cmocka_unit_test(test_package_installed_again),
+		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_prefix),
 		cmocka_unit_test(test_package),
 		cmocka_unit_test(test_bound),
 	};
