@@ -2,9 +2,9 @@
 
 Our own and not IPython's run_cell, because it is several times cheaper and does the same for plain
 Python. The namespace is the module `__main__`. Each cell has a file name of its own, `<cell N>`
-with N its execution count, whose lines linecache knows: so tracebacks, pdb and inspect show the
-code that ran. `from __future__` imports hold for the rest of the session, as in Python's own
-interactive mode.
+with N its execution count (a script: its path), whose lines linecache knows: so tracebacks, pdb
+and inspect show the code that ran. `from __future__` imports hold for the rest of the session, as
+in Python's own interactive mode.
 """
 __builtins__ = dict(__builtins__)
 
@@ -153,13 +153,21 @@ class Shell:
 
     # ---- running
 
-    def run(self, code):
+    def run_script(self, script):
+        """Runs a cell that is a script (scripts.py)."""
+        script.enter(self.ns)
+        try:
+            self.run(script.code, script.file)
+        finally:
+            script.leave(self.ns)
+
+    def run(self, code, file=None):
         """Runs one cell. Exceptions of the cell come out; CompileError when it never ran. Whoever
         has shown them calls after_cell."""
         self.count += 1
         self.nested = 0
         code = normalise(code)
-        name = "<cell %d>" % self.count
+        name = file or "<cell %d>" % self.count
         remember(code, name)
         if "__name__" not in self.ns:
             self.renew_namespace()

@@ -12,7 +12,7 @@ import linecache
 import re
 import types
 
-from fumehood_guest.traceback_text import CELL
+from fumehood_guest.traceback_text import of_session
 
 
 def cell_of(kind):
@@ -20,12 +20,12 @@ def cell_of(kind):
     for value in list(vars(kind).values()):
         if isinstance(value, (staticmethod, classmethod)):
             value = value.__func__
-        if isinstance(value, types.FunctionType) and value.__code__.co_filename.startswith(CELL) \
+        if isinstance(value, types.FunctionType) and of_session(value.__code__.co_filename) \
                 and value.__qualname__.startswith(kind.__qualname__ + "."):
             return value.__code__.co_filename
     statement = re.compile(r"^\s*class\s+%s\b" % re.escape(kind.__name__), re.MULTILINE)
     for name in reversed(list(linecache.cache)):
-        if name.startswith(CELL) and statement.search("".join(linecache.getlines(name))):
+        if of_session(name) and statement.search("".join(linecache.getlines(name))):
             return name
     return None
 

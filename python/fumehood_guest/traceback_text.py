@@ -13,6 +13,7 @@ import traceback
 
 FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 CELL = "<cell "
+scripts = set()  # paths of files that have run as cells
 NO_TEXT = "<exception str() failed>"
 
 
@@ -35,6 +36,11 @@ def value_of(error):
         return NO_TEXT
 
 
+def of_session(name):
+    """Is this the file name of a cell's code?"""
+    return name.startswith(CELL) or name in scripts
+
+
 def folders():
     """Whose frames are nobody's business."""
     package = sys.modules.get("IPython")
@@ -51,7 +57,7 @@ def _prune(summary, seen, leading):
     seen.add(id(summary))
     frames = [frame for frame in summary.stack if not frame.filename.startswith(folders())]
     if leading:
-        first = next((i for i, frame in enumerate(frames) if frame.filename.startswith(CELL)), None)
+        first = next((i for i, frame in enumerate(frames) if of_session(frame.filename)), None)
         if first is not None:
             frames = frames[first:]
     summary.stack[:] = frames

@@ -109,6 +109,92 @@ static char *last_cell(int dirfd, struct err *err)
 	return mem_take(last);
 }
 
+/* A cell of the section. */
+struct text {
+	char cell[65];
+	struct digest *digest;
+};
+
+struct texts {
+	struct json *index; /* {cell: its place} */
+	struct text *items;
+	size_t count;
+};
+
+static void texts_release(struct texts *texts)
+{
+	for (size_t i = 0; i < texts->count; i++)
+		digest_free(texts->items[i].digest);
+	free(texts->items);
+	json_free(texts->index);
+}
+
+/* Passes the event to the digest of its cell, which is made if the cell belongs to the section. */
+static void texts_take(struct texts *texts, const struct event *event, const char *section,
+		       const struct digest_params *form)
+{
+	const char *title = json_get_string(event->body, "section");
+	int64_t place;
+
+	if (!event->cell)
+		return;
+	if (event->type == EVENT_CELL && title && strcmp(title, section) == 0) {
+		struct text *item;
+
+		texts->items = mem_resize(texts->items, texts->count + 1, sizeof(*texts->items));
+		item = &texts->items[texts->count];
+		snprintf(item->cell, sizeof(item->cell), "%s", event->cell);
+		item->digest = digest_new(form);
+		json_set_int(texts->index, event->cell, (int64_t)texts->count++);
+	}
+	place = json_get_int(texts->index, event->cell, -1);
+	if (place >= 0)
+		digest_apply(texts->items[place].digest, event);
+}
+
+static struct json *texts_tell(const struct texts *texts)
+{
+	struct json *cells = json_new_array();
+
+	for (size_t i = 0; i < texts->count; i++) {
+		struct json *item = json_new_object();
+		cleanup_buf struct buf text = BUF_INIT;
+
+		digest_text(texts->items[i].digest, &text);
+		json_set_string(item, "cell", texts->items[i].cell);
+		json_set(item, "text", json_new_string(buf_bytes(&text), text.len));
+		json_push(cells, item);
+	}
+	return cells;
+}
+
+struct json *fold_section(int dirfd, const char *section, const struct digest_params *form,
+			  struct err *err)
+{
+	__attribute__((cleanup(texts_release))) struct texts texts = {.index = NULL};
+	cleanup_fold struct fold_reader reader = FOLD_READER_INIT;
+	int got = 1;
+
+	if (fold_open(&reader, dirfd, err) != 0)
+		return NULL;
+	texts.index = json_new_object();
+	while (got > 0) {
+		cleanup_event struct event event = EVENT_INIT;
+
+		got = fold_next(&reader, &event, err);
+		if (got > 0)
+			texts_take(&texts, &event, section, form);
+	}
+	if (got < 0)
+		return NULL;
+	if (texts.count == 0) {
+		err_set(err, ERR_NOT_FOUND, "no cell of this session is in a section \"%.80s\"",
+			section);
+		return NULL;
+	}
+	return texts_tell(&texts);
+}
+
 int fold_text(int dirfd, const char *cell, const struct digest_params *form, struct buf *out,
 	      struct err *err)
 {

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "digest/digest.h"
 #include "journal/event.h"
 
@@ -45,5 +46,13 @@ int fold_notebook(int dirfd, uint64_t until, struct buf *out, uint64_t *damaged,
  */
 int fold_text(int dirfd, const char *cell, const struct digest_params *form, struct buf *out,
 	      struct err *err);
+
+/*
+ * The texts of all cells of the sections with this title, in order: [{"cell","text"}], as op
+ * `outputs` has them. The caller owns the array. NULL with ERR_NOT_FOUND when there is no such
+ * cell.
+ */
+struct json *fold_section(int dirfd, const char *section, const struct digest_params *form,
+			  struct err *err);
 
 #endif

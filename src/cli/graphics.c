@@ -11,10 +11,17 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/mem.h"
+#include "cli/sixel.h"
 #include "digest/image.h"
 
-enum { ANSWER_MS = 200, CHUNK_BYTES = 4096, ANSWER_BYTES_MAX = 4096 };
+enum {
+	ANSWER_MS = 200,
+	CHUNK_BYTES = 4096,
+	ANSWER_BYTES_MAX = 4096,
+	COLUMN_PIXELS = 8, /* of a terminal that does not tell */
+};
 
 /* A transparent pixel that is not to be shown (a=q), then DA1. */
 static const char QUESTION[] = "\033_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\033\\\033[c";
@@ -31,11 +38,10 @@ static int from_choice(enum graphics *graphics, const char *choice, struct err *
 	else if (strcmp(choice, "iterm") == 0)
 		*graphics = GRAPHICS_ITERM;
 	else if (strcmp(choice, "sixel") == 0)
-		return err_set(err, ERR_UNSUPPORTED,
-			       "FUMEHOOD_IMAGES=sixel is not there; take path, kitty or iterm");
+		*graphics = GRAPHICS_SIXEL;
 	else
-		return err_set(err, ERR_USAGE, "FUMEHOOD_IMAGES is path, kitty or iterm, not %s",
-			       choice);
+		return err_set(err, ERR_USAGE,
+			       "FUMEHOOD_IMAGES is path, kitty, iterm or sixel, not %s", choice);
 	return 1;
 }
 
@@ -85,6 +91,19 @@ static void cut_out(struct buf *bytes, size_t from, size_t to)
 	buf_append(bytes, buf_bytes(&rest), rest.len);
 }
 
+/* Whether one of the attributes is 4; the first number is the terminal's class. */
+static bool has_sixels(const char *answer, size_t len)
+{
+	const char *end = answer + len, *at = answer;
+
+	while ((at = memchr(at, ';', (size_t)(end - at))) != NULL) {
+		at++;
+		if (at < end && *at == '4' && (at + 1 == end || at[1] == ';'))
+			return true;
+	}
+	return false;
+}
+
 bool graphics_take_answers(struct buf *bytes, enum graphics *graphics)
 {
 	static const char apc[] = "\033_Gi=31;", da1[] = "\033[?";
@@ -108,6 +127,8 @@ bool graphics_take_answers(struct buf *bytes, enum graphics *graphics)
 		to++;
 	if (to == bytes->len || text[to] != 'c')
 		return false;
+	if (*graphics == GRAPHICS_PATH && has_sixels(text + from, to - from))
+		*graphics = GRAPHICS_SIXEL;
 	cut_out(bytes, from, to + 1);
 	return true;
 }
@@ -140,22 +161,37 @@ static const char *environment(const char *name)
 	return getenv(name);
 }
 
-int graphics_detect(enum graphics *graphics, struct buf *typed, struct err *err)
+static void ask(enum graphics *graphics, struct buf *typed)
 {
 	struct termios old, raw;
-	int known = graphics_from_environment(graphics, environment, err);
 
-	if (known || tcgetattr(STDIN_FILENO, &old) != 0)
-		return known < 0 ? -1 : 0;
+	if (tcgetattr(STDIN_FILENO, &old) != 0)
+		return;
 	raw = old;
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	raw.c_cc[VMIN] = 0;
 	raw.c_cc[VTIME] = 0;
 	if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) != 0)
-		return 0;
+		return;
 	ask_raw(graphics, typed);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &old);
-	return 0;
+}
+
+int graphics_detect(enum graphics *graphics, struct buf *typed, struct err *err)
+{
+	int known = graphics_from_environment(graphics, environment, err);
+
+	if (known < 0)
+		return -1;
+	if (!known)
+		ask(graphics, typed);
+	if (*graphics != GRAPHICS_SIXEL || sixel_is_there())
+		return 0;
+	*graphics = GRAPHICS_PATH;
+	return known ? err_set(err, ERR_UNSUPPORTED,
+			       "FUMEHOOD_IMAGES=sixel needs fumehood-sixel, which is not there: "
+			       "build Fumehood where libsixel-dev and libpng-dev are installed")
+		     : 0;
 }
 
 /* --- showing -----------------------------------------------------------------------------------
@@ -206,6 +242,17 @@ static void iterm(struct buf *out, const struct buf *data, unsigned columns)
 	buf_append_char(out, '\a');
 }
 
+static bool sixel(struct buf *out, const struct buf *data, unsigned columns, unsigned width_pixels)
+{
+	cleanup_buf struct buf png = BUF_INIT;
+	unsigned width = width_pixels ? width_pixels : columns * COLUMN_PIXELS;
+
+	if (width == 0 || width > SIXEL_WIDTH_MAX)
+		width = SIXEL_WIDTH_MAX;
+	return hash_base64_decode(&png, buf_bytes(data), data->len) == 0 &&
+	       sixel_from_png(out, buf_bytes(&png), png.len, width, NULL) == 0;
+}
+
 bool graphics_image(struct buf *out, enum graphics graphics, const char *mime, const char *base64,
 		    size_t len, unsigned columns, unsigned width_pixels)
 {
@@ -220,18 +267,20 @@ bool graphics_image(struct buf *out, enum graphics graphics, const char *mime, c
 	if (width == 0 || height == 0 || width > GRAPHICS_PIXELS_MAX ||
 	    height > GRAPHICS_PIXELS_MAX)
 		return false;
-	/* Only an image wider than the terminal is scaled. */
-	if (width_pixels == 0 || width <= width_pixels)
-		columns = 0;
 	/* The mime type is the guest's word; the bytes of a PNG begin so. */
 	if (is_png && strncmp(buf_bytes(&data), "iVBORw0KGgo", 11) != 0)
 		return false;
-	if (graphics == GRAPHICS_KITTY && !is_png)
+	if (graphics != GRAPHICS_ITERM && !is_png)
 		return false;
-	if (graphics == GRAPHICS_KITTY)
-		kitty(out, &data, columns);
-	else
-		iterm(out, &data, columns);
+	if (graphics == GRAPHICS_SIXEL) {
+		if (!sixel(out, &data, columns, width_pixels))
+			return false;
+	} else {
+		/* Only an image wider than the terminal is scaled. */
+		if (width_pixels == 0 || width <= width_pixels)
+			columns = 0;
+		(graphics == GRAPHICS_KITTY ? kitty : iterm)(out, &data, columns);
+	}
 	buf_append_char(out, '\n');
 	return true;
 }

@@ -48,7 +48,7 @@ static void test_environment(void **state)
 		{{"TERM=xterm-kitty", "FUMEHOOD_IMAGES=path"}, 1, GRAPHICS_PATH},
 		{{"TERM=xterm", "FUMEHOOD_IMAGES=iterm"}, 1, GRAPHICS_ITERM},
 		{{"TERM=xterm", "FUMEHOOD_IMAGES="}, 0, GRAPHICS_PATH},
-		{{"TERM=xterm", "FUMEHOOD_IMAGES=sixel"}, -1, GRAPHICS_PATH},
+		{{"TERM=xterm", "FUMEHOOD_IMAGES=sixel"}, 1, GRAPHICS_SIXEL},
 		{{"TERM=xterm", "FUMEHOOD_IMAGES=no"}, -1, GRAPHICS_PATH},
 	};
 
@@ -82,9 +82,13 @@ static void test_answers(void **state)
 {
 	(void)state;
 	check_answers("\033_Gi=31;OK\033\\\033[?62;c", true, GRAPHICS_KITTY, "");
-	check_answers("\033_Gi=31;ENOTSUPPORTED:x\033\\\033[?62;4c", true, GRAPHICS_PATH, "");
+	check_answers("\033_Gi=31;ENOTSUPPORTED:x\033\\\033[?62;4c", true, GRAPHICS_SIXEL, "");
+	check_answers("\033_Gi=31;OK\033\\\033[?62;4;22c", true, GRAPHICS_KITTY, "");
+	check_answers("\033[?63;1;2;4;6c", true, GRAPHICS_SIXEL, "");
+	check_answers("\033[?4;2c", true, GRAPHICS_PATH, "");
+	check_answers("\033[?62;14;40;;c", true, GRAPHICS_PATH, "");
 	check_answers("\033[?1;2c", true, GRAPHICS_PATH, "");
-	check_answers("1 + \033[?62;4c1\n", true, GRAPHICS_PATH, "1 + 1\n");
+	check_answers("1 + \033[?62;4c1\n", true, GRAPHICS_SIXEL, "1 + 1\n");
 	check_answers("typed\033[A", false, GRAPHICS_PATH, "typed\033[A");
 	check_answers("\033[?25h", false, GRAPHICS_PATH, "\033[?25h");
 	check_answers("", false, GRAPHICS_PATH, "");
@@ -116,6 +120,7 @@ static void test_images(void **state)
 	check_image(GRAPHICS_ITERM, "image/png", PNG, 0, buf_bytes(&expected));
 	check_image(GRAPHICS_PATH, "image/png", PNG, 0, NULL);
 	check_image(GRAPHICS_KITTY, "image/jpeg", PNG, 0, NULL);
+	check_image(GRAPHICS_SIXEL, "image/jpeg", PNG, 0, NULL);
 	check_image(GRAPHICS_KITTY, "image/png", "", 0, NULL);
 	check_image(GRAPHICS_KITTY, "image/png",
 		    "R0lGODdhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs=", 0, NULL); /* a GIF */

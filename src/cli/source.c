@@ -25,6 +25,7 @@ void source_release(struct source *source)
 	if (source->is_notebook)
 		document_release(&source->document);
 	free(source->directory);
+	free(source->path);
 	*source = (struct source)SOURCE_INIT;
 }
 
@@ -137,6 +138,19 @@ static int read_notebook(struct source *source, const char *path, struct err *er
 	return 0;
 }
 
+/* The file's folder is resolved, as that of a workspace is; the file itself may be a link. NULL:
+ * the folder has gone meanwhile. */
+static char *absolute(const char *directory, const char *path)
+{
+	cleanup_free char *folder = realpath(directory, NULL);
+	const char *slash = strrchr(path, '/');
+
+	if (!folder)
+		return NULL;
+	return mem_format("%s/%s", strcmp(folder, "/") == 0 ? "" : folder,
+			  slash ? slash + 1 : path);
+}
+
 int source_read(struct source *source, const char *code, const char *path, struct err *err)
 {
 	if (code) {
@@ -153,6 +167,7 @@ int source_read(struct source *source, const char *code, const char *path, struc
 		return read_notebook(source, path, err);
 	if (file_read(AT_FDCWD, path, SOURCE_CODE_BYTES_MAX, &source->code, err) != 0)
 		return -1;
+	source->path = absolute(source->directory, path);
 	return check_code(&source->code, path, err);
 }
 

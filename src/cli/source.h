@@ -18,11 +18,13 @@ struct source {
 	struct buf code;          /* valid UTF-8, without a BOM */
 	struct document document; /* is_notebook */
 	char *directory;          /* of the file, owned; NULL: no file */
+	char *path;               /* absolute, of a file with code, owned; NULL: none */
 };
 
 #define SOURCE_INIT \
 	{ \
-		.is_notebook = false, .is_stdin = false, .code = BUF_INIT, .directory = NULL \
+		.is_notebook = false, .is_stdin = false, .code = BUF_INIT, .directory = NULL, \
+		.path = NULL \
 	}
 
 /* Reads it: `code` (of -c) or else the file `path` ("-": stdin; *.ipynb: a notebook). ERR_INVALID

@@ -46,6 +46,23 @@ static int read_file(struct source *source, const char *name, const char *text, 
 	return outcome;
 }
 
+/* The folder without its links, the file as it was named. */
+static void test_path(void **state)
+{
+	cleanup_source struct source source = SOURCE_INIT, other = SOURCE_INIT;
+	cleanup_free char *link = mem_format("%s/there", folder);
+	cleanup_free char *expected = mem_format("%s/a.py", folder);
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(read_file(&source, "a.py", "1", 1, &err), 0);
+	assert_string_equal(source.path, expected);
+	assert_int_equal(symlink(folder, link), 0);
+	assert_int_equal(read_file(&other, "there/a.py", "1", 1, &err), 0);
+	assert_string_equal(other.path, expected);
+	assert_int_equal(unlink(link), 0);
+}
+
 static void test_code(void **state)
 {
 	cleanup_source struct source source = SOURCE_INIT, bad = SOURCE_INIT;
@@ -55,6 +72,7 @@ static void test_code(void **state)
 	assert_int_equal(source_read(&source, "print(1)", NULL, &err), 0);
 	assert_string_equal(buf_bytes(&source.code), "print(1)");
 	assert_null(source.directory);
+	assert_null(source.path);
 	assert_int_equal(source_read(&bad, "\xff", NULL, &err), -1);
 	assert_int_equal(err.code, ERR_INVALID);
 }
@@ -106,35 +124,33 @@ static void test_workspace_text(void **state)
 {
 	static const struct {
 		const char *text, *path;
-		bool read_only;
+		enum workspace_mode mode;
 	} good[] = {
-		{"/a", "/a", false},     {"/a:ro", "/a", true},        {"/a:rw", "/a", false},
-		{"/a:b", "/a:b", false}, {"/a:ro:rw", "/a:ro", false}, {":x", ":x", false},
-		{"/a:", "/a:", false},
+		{"/a", "/a", WORKSPACE_RW},     {"/a:ro", "/a", WORKSPACE_RO},
+		{"/a:rw", "/a", WORKSPACE_RW},  {"/a:overlay", "/a", WORKSPACE_OVERLAY},
+		{"/a:b", "/a:b", WORKSPACE_RW}, {"/a:ro:rw", "/a:ro", WORKSPACE_RW},
+		{":x", ":x", WORKSPACE_RW},     {"/a:", "/a:", WORKSPACE_RW},
 	};
 	struct err err = ERR_INIT;
-	bool read_only;
+	enum workspace_mode mode;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		cleanup_free char *path = begin_split_workspace(good[i].text, &read_only, &err);
+		cleanup_free char *path = begin_split_workspace(good[i].text, &mode, &err);
 
 		assert_string_equal(path, good[i].path);
-		assert_int_equal(read_only, good[i].read_only);
+		assert_int_equal(mode, good[i].mode);
 	}
-	assert_null(begin_split_workspace("", &read_only, &err));
-	assert_null(begin_split_workspace(":ro", &read_only, &err));
+	assert_null(begin_split_workspace("", &mode, &err));
+	assert_null(begin_split_workspace(":ro", &mode, &err));
 	assert_int_equal(err.code, ERR_USAGE);
-	assert_null(begin_split_workspace("/a:overlay", &read_only, &err));
-	assert_int_equal(err.code, ERR_UNSUPPORTED);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_code),
-		cmocka_unit_test(test_file),
-		cmocka_unit_test(test_notebook),
+		cmocka_unit_test(test_code),           cmocka_unit_test(test_path),
+		cmocka_unit_test(test_file),           cmocka_unit_test(test_notebook),
 		cmocka_unit_test(test_workspace_text),
 	};
 

@@ -223,11 +223,8 @@ static void apply_rich(struct digest *digest, const struct event *event)
 
 static void apply_error(struct digest *digest, const struct event *event)
 {
-	size_t len = 0;
-	const char *code = json_string(json_get(digest->cell, "code"), &len);
-
 	begin_output(digest);
-	traceback_text(event->body, code, len, &digest->scratch);
+	traceback_text(event->body, digest->cell, &digest->scratch);
 	add_scratch(digest, NULL);
 }
 
@@ -269,6 +266,19 @@ static void apply_warning(struct digest *digest, const struct event *event)
 	if (!message)
 		return;
 	screen_puts(&digest->scratch, "[warning: ");
+	screen_puts(&digest->scratch, message);
+	screen_puts(&digest->scratch, "]");
+	add_scratch(digest, NULL);
+}
+
+/* Refusals only, and each once: what is told with a count has been told before. */
+static void apply_network(struct digest *digest, const struct event *event)
+{
+	const char *message = json_get_string(event->body, "message");
+
+	if (!message || json_get(event->body, "count"))
+		return;
+	screen_puts(&digest->scratch, "[network: ");
 	screen_puts(&digest->scratch, message);
 	screen_puts(&digest->scratch, "]");
 	add_scratch(digest, NULL);
@@ -325,6 +335,9 @@ void digest_apply(struct digest *digest, const struct event *event)
 		break;
 	case EVENT_WARNING:
 		apply_warning(digest, event);
+		break;
+	case EVENT_NETWORK:
+		apply_network(digest, event);
 		break;
 	case EVENT_FINISHED:
 		keep_body(&digest->finished, event);

@@ -280,6 +280,29 @@ static void says_how_it_ended(void **state)
 		{"{\"status\":\"died\",\"reason\":\"a\\u001b[31m\\nb\",\"state\":\"recovered\","
 		 "\"recovers_to\":\"c7\"}",
 		 NULL},
+		{"{\"status\":\"timeout\",\"reason\":\"wall_s\",\"state\":\"kept\",\"limit\":{"
+		 "\"name\":\"wall_s\",\"value\":0.5,\"unit\":\"s\"}}",
+		 "[timed out: the cell was stopped at its time limit of 0.5 s; variables are "
+		 "kept]"},
+		{"{\"status\":\"timeout\",\"reason\":\"cpu_s\",\"state\":\"kept\",\"limit\":{"
+		 "\"name\":\"cpu_s\",\"value\":2,\"unit\":\"s\"}}",
+		 "[timed out: the cell was stopped at the limit cpu_s of 2 s; variables are kept]"},
+		{"{\"status\":\"interrupted\",\"reason\":\"disk_bytes\",\"state\":\"kept\","
+		 "\"limit\":{"
+		 "\"name\":\"disk_bytes\",\"value\":5000000,\"unit\":\"bytes\"}}",
+		 "[interrupted: the cell was stopped (limit disk_bytes of 5.0 MB); variables are "
+		 "kept]"},
+		{"{\"status\":\"died\",\"reason\":\"out of memory: limit memory_bytes, 2 GiB\","
+		 "\"state\":\"reset\",\"limit\":{\"name\":\"memory_bytes\",\"value\":2147483648}}",
+		 "[died: the interpreter ended (out of memory: limit memory_bytes, 2 GiB); "
+		 "variables "
+		 "are lost: the session starts empty]"},
+		{"{\"status\":\"error\",\"state\":\"kept\",\"limit\":{\"name\":\"files\",\"value\":"
+		 "1024,"
+		 "\"unit\":\"files\",\"likely\":true}}",
+		 "[error: it most likely comes from the limit files of 1,024; variables are kept]"},
+		{"{\"status\":\"interrupted\",\"reason\":\"x\",\"limit\":[1]}",
+		 "[interrupted: the cell was stopped (x)]"},
 		{"{\"status\":\"cancelled\",\"state\":\"kept\"}",
 		 "[cancelled: the cell did not run]"},
 		{"{\"status\":\"ok\",\"state\":\"gone\"}",

@@ -62,11 +62,14 @@ static bool pass(struct span *span, const char *string)
 	return true;
 }
 
-/* N of `<cell N>` at the start of the span, 0 when it is none. */
-static uint64_t cell_number(struct span name)
+/* N of `<cell N>` at the start of the span, FRAME_SCRIPT for the script, 0 for anything else. */
+static uint64_t cell_number(struct span name, struct span script)
 {
 	uint64_t cell;
 
+	if (script.len > 0 && name.len > script.len && name.text[script.len] == '"' &&
+	    memcmp(name.text, script.text, script.len) == 0)
+		return FRAME_SCRIPT;
 	if (!starts_with(name, CELL))
 		return 0;
 	name.text += sizeof(CELL) - 1;
@@ -75,9 +78,9 @@ static uint64_t cell_number(struct span name)
 	return starts_with(name, ">\"") ? cell : 0;
 }
 
-uint64_t frame_cell(struct span line)
+uint64_t frame_cell(struct span line, struct span script)
 {
-	return pass(&line, "File \"") ? cell_number(line) : 0;
+	return pass(&line, "File \"") ? cell_number(line, script) : 0;
 }
 
 static struct frame *slot(struct frame_list *list, size_t entry)
@@ -112,7 +115,7 @@ bool frame_list_add(struct frame_list *list, struct span margin, struct span bod
 		return false;
 	rest.text += sizeof(HEAD) - 1;
 	rest.len -= sizeof(HEAD) - 1;
-	frame.cell = cell_number(rest);
+	frame.cell = cell_number(rest, list->script);
 	if (!pass(&rest, LINE))
 		return false;
 	frame.line = take_number(&rest);

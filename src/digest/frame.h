@@ -14,6 +14,9 @@
 
 enum { FRAMES_FIRST = 4, FRAMES_LAST = 8, FRAME_LINES_MAX = 8 };
 
+/* In place of a cell's number: the script that the running cell is. Larger than any number. */
+#define FRAME_SCRIPT UINT64_MAX
+
 struct span {
 	const char *text;
 	size_t len;
@@ -30,7 +33,7 @@ struct frame {
 	struct span repeats; /* `  [Previous line repeated 993 more times]`, or empty */
 	struct span lines[FRAME_LINES_MAX]; /* source and caret lines, with their indentation */
 	unsigned line_count;
-	uint64_t cell;  /* N of `<cell N>`, 0: another file */
+	uint64_t cell;  /* N of `<cell N>`, FRAME_SCRIPT, or 0: another file */
 	uint64_t line;  /* from 1; 0: not known */
 	uint64_t count; /* of library frames in this run; 0: a frame that is shown */
 };
@@ -40,6 +43,7 @@ struct frame_list {
 	struct frame last[FRAMES_LAST]; /* a ring */
 	size_t count;                   /* entries added, those dropped included */
 	uint64_t dropped;               /* frames that went between `first` and `last` */
+	struct span script;             /* path of the script that the cell's code is; or empty */
 };
 
 /* Whether `body` is a frame's head line (or the place of a SyntaxError, which is always shown); if
@@ -57,7 +61,8 @@ void frame_list_clear(struct frame_list *list);
 /* What tells of a library frame's head line: `decoder.py", line 353, in raw_decode`. */
 struct span frame_place(const struct frame *frame);
 
-/* N of the first `File "<cell N>"` in a line, 0 when there is none. */
-uint64_t frame_cell(struct span line);
+/* N of the first `File "<cell N>"` in a line, FRAME_SCRIPT where that file is the script (may be
+ * empty), 0 when there is none. */
+uint64_t frame_cell(struct span line, struct span script);
 
 #endif

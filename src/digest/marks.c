@@ -192,6 +192,7 @@ void marks_apply(struct marks *marks, const struct event *event)
 	case EVENT_DIED:
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
+	case EVENT_NETWORK:
 	case EVENT_GAP:
 	case EVENT_STOPPED:
 	case EVENT_OTHER:

@@ -30,11 +30,38 @@ static void put_reason(struct buf *out, const char *what, const char *reason)
 	buf_append_char(out, ')');
 }
 
+/* "limit files of 1,024"; the numbers are the keeper's, the name is one word. */
+static void put_limit(struct buf *out, const struct json *limit)
+{
+	const char *name = json_get_string(limit, "name");
+	const char *unit = json_get_string(limit, "unit");
+	double value = json_get_double(limit, "value", 0);
+
+	buf_append_string(out, "limit ");
+	put_word(out, name ? name : "?");
+	if (!(value > 0 && value < 1e18))
+		return;
+	buf_append_string(out, " of ");
+	if (unit && strcmp(unit, "bytes") == 0)
+		figure_bytes(out, (uint64_t)value);
+	else if (unit && strcmp(unit, "s") == 0)
+		figure_seconds(out, value);
+	else
+		figure_count(out, (uint64_t)value);
+}
+
 static void put_timeout(struct buf *out, const struct json *cell, const struct json *finished)
 {
-	double limit = json_get_double(cell, "timeout", 0);
+	const struct json *met = json_get(finished, "limit");
+	double limit = json_get_double(met, "value", json_get_double(cell, "timeout", 0));
 	int64_t duration_us = json_get_int(finished, "duration_us", 0);
+	const char *name = json_get_string(met, "name");
 
+	if (name && strcmp(name, "wall_s") != 0) {
+		buf_append_string(out, "timed out: the cell was stopped at the ");
+		put_limit(out, met);
+		return;
+	}
 	buf_append_string(out, "timed out: the cell was stopped at its time limit");
 	if (limit > 0) {
 		buf_append_string(out, " of ");
@@ -69,9 +96,22 @@ static bool put_event(struct buf *out, const char *status, const struct json *ce
 		      const struct json *finished)
 {
 	const char *reason = json_get_string(finished, "reason");
+	const struct json *limit = json_get(finished, "limit");
+	const char *name = json_get_string(limit, "name");
+	cleanup_buf struct buf words = BUF_INIT;
 
+	if (strcmp(status, "error") == 0 && limit) {
+		buf_append_string(out, "error: it most likely comes from the ");
+		put_limit(out, limit);
+		return true;
+	}
 	if (strcmp(status, "ok") == 0 || strcmp(status, "error") == 0)
 		return false;
+	/* The name alone says too little. */
+	if (reason && name && strcmp(reason, name) == 0) {
+		put_limit(&words, limit);
+		reason = buf_bytes(&words);
+	}
 	if (strcmp(status, "timeout") == 0)
 		put_timeout(out, cell, finished);
 	else if (strcmp(status, "interrupted") == 0)

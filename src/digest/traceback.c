@@ -331,7 +331,7 @@ static void read_string(struct reader *reader, struct span text, bool first)
 static void find_cell(struct reader *reader, struct span text)
 {
 	while (text.len > 0) {
-		uint64_t cell = frame_cell(span_take_line(&text));
+		uint64_t cell = frame_cell(span_take_line(&text), reader->frames.script);
 
 		reader->cell = cell > reader->cell ? cell : reader->cell;
 	}
@@ -357,11 +357,22 @@ static void put_name(struct reader *reader, const struct json *body)
 	}
 }
 
-void traceback_text(const struct json *body, const char *code, size_t code_len, struct screen *out)
+/* A string of an object, empty when there is none. */
+static struct span span_of(const struct json *object, const char *key)
+{
+	struct span span = {NULL, 0};
+
+	span.text = json_string(json_get(object, key), &span.len);
+	return span.text ? span : (struct span){"", 0};
+}
+
+void traceback_text(const struct json *body, const struct json *cell, struct screen *out)
 {
 	const struct json *traceback = json_get(body, "traceback");
-	struct reader reader = {
-		.out = out, .code = {code ? code : "", code ? code_len : 0}, .in_frames = true};
+	struct reader reader = {.out = out,
+				.code = span_of(cell, "code"),
+				.frames = {.script = span_of(cell, "file")},
+				.in_frames = true};
 	size_t count = json_length(traceback);
 
 	reader.name = json_string(json_get(body, "ename"), &reader.name_len);

@@ -4,7 +4,8 @@
  * The input is the text that CPython's traceback.format_exception() prints (3.9 to 3.14), in the
  * `traceback` list of the `error` event. It stays that text, with these changes:
  *
- * - Frames of other files than the session's cells (`<cell N>`) give one line a run: `  [3 library
+ * - Frames of other files than the session's cells (`<cell N>`, or the path of the script that the
+ *   cell is) give one line a run: `  [3 library
  *   frames left out; the last is "decoder.py", line 353, in raw_decode]`.
  * - The innermost frame in the cell that ran shows its line with two lines round it, numbered:
  *
@@ -36,8 +37,9 @@
 #include "base/json.h"
 #include "digest/stream.h"
 
-/* Writes the error of an `error` event's body to `out`, linear in its size. `code` is the cell's
- * own code, NULL if unknown. */
-void traceback_text(const struct json *body, const char *code, size_t code_len, struct screen *out);
+/* Writes the error of an `error` event's body to `out`, linear in its size. `cell` is the body of
+ * the `cell` event, of which `code` and `file` (the path of the script that it is) are looked at;
+ * NULL if unknown. */
+void traceback_text(const struct json *body, const struct json *cell, struct screen *out);
 
 #endif

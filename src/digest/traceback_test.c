@@ -10,13 +10,18 @@
 #include "base/mem.h"
 #include "digest/traceback.h"
 
-static char *text_of(const struct json *body, const char *code)
+static char *text_of_script(const struct json *body, const char *code, const char *file)
 {
+	cleanup_json struct json *cell = json_new_object();
 	struct screen screen;
 	struct piece piece;
 
 	screen_init(&screen, 100000);
-	traceback_text(body, code, code ? strlen(code) : 0, &screen);
+	if (code)
+		json_set_string(cell, "code", code);
+	if (file)
+		json_set_string(cell, "file", file);
+	traceback_text(body, cell, &screen);
 	piece = screen_piece(&screen, NULL);
 	screen_release(&screen);
 	while (piece.len > 0 && piece.text[piece.len - 1] == '\n')
@@ -24,9 +29,14 @@ static char *text_of(const struct json *body, const char *code)
 	return piece.text;
 }
 
+static char *text_of(const struct json *body, const char *code)
+{
+	return text_of_script(body, code, NULL);
+}
+
 /* The traceback as one string, and line by line with and without LF, must give the same. */
-static void check(const char *ename, const char *evalue, const char *lines, const char *code,
-		  const char *expected)
+static void check_script(const char *ename, const char *evalue, const char *lines, const char *code,
+			 const char *file, const char *expected)
 {
 	for (int way = 0; way < 3; way++) {
 		cleanup_json struct json *body = json_new_object();
@@ -48,11 +58,17 @@ static void check(const char *ename, const char *evalue, const char *lines, cons
 		json_set(body, "traceback", list);
 		json_set_string(body, "ename", ename);
 		json_set_string(body, "evalue", evalue);
-		text = text_of(body, code);
+		text = text_of_script(body, code, file);
 		if (way == 2 && strstr(lines, "\n\n"))
 			continue; /* an empty string is no line */
 		assert_string_equal(text, expected);
 	}
+}
+
+static void check(const char *ename, const char *evalue, const char *lines, const char *code,
+		  const char *expected)
+{
+	check_script(ename, evalue, lines, code, NULL, expected);
 }
 
 static void shows_the_line_in_its_place(void **state)
@@ -282,6 +298,30 @@ static void shortens_recursion(void **state)
 	assert_non_null(strstr(text, "RecursionError: maximum"));
 }
 
+static void knows_the_script(void **state)
+{
+	static const char lines[] = "Traceback (most recent call last):\n"
+				    "  File \"/workspace/a.py\", line 4, in <module>\n    ratio()\n"
+				    "  File \"<cell 1>\", line 1, in ratio\n    1/0\n"
+				    "  File \"/workspace/a.pyx\", line 4, in f\n    ratio()\n"
+				    "  File \"/workspace/a.py\", line 2, in f\n    1/0\n"
+				    "ZeroDivisionError: division by zero\n";
+
+	(void)state;
+	check_script("ZeroDivisionError", "division by zero", lines, "def f():\n    1/0\n\nratio()",
+		     "/workspace/a.py",
+		     "Traceback (most recent call last):\n"
+		     "  File \"/workspace/a.py\", line 4, in <module>\n    ratio()\n"
+		     "  File \"<cell 1>\", line 1, in ratio\n    1/0\n"
+		     "  [1 library frame left out; the last is \"a.pyx\", line 4, in f]\n"
+		     "  File \"/workspace/a.py\", line 2, in f\n"
+		     "      1 | def f():\n"
+		     "    > 2 |     1/0\n"
+		     "      3 |\n"
+		     "      4 | ratio()\n"
+		     "ZeroDivisionError: division by zero");
+}
+
 static void says_the_name_at_least(void **state)
 {
 	(void)state;
@@ -327,6 +367,7 @@ int main(void)
 		cmocka_unit_test(keeps_lines_of_earlier_cells),
 		cmocka_unit_test(counts_library_frames),
 		cmocka_unit_test(shows_syntax_errors),
+		cmocka_unit_test(knows_the_script),
 		cmocka_unit_test(keeps_causes_and_notes),
 		cmocka_unit_test(keeps_groups),
 		cmocka_unit_test(shortens_recursion),

@@ -104,6 +104,30 @@ def test_a_stopped_session_is_not_started_to_be_asked(lab):
     assert lab.sockets()
 
 
+# ---------------------------------------------------------------------------- --section
+
+def test_texts_of_a_section(house):
+    def cell(code):
+        house.cli("run", "-s", "parts", "-c", code)
+    cell("print('before')")
+    for title, code in (("A", "print('one')\n5"), ("B", "print('two')"), ("A", "1/0")):
+        assert house.cli("section", "parts", title).status == 0
+        cell(code)
+    text = house.cli("text", "parts", "--section", "A").out
+    assert text.startswith("[c2]\none\n5\n\n[c4]\nTraceback") and "> 1 | 1/0" in text
+    with house.pipe("-s", "parts") as pipe:
+        told = pipe.ask("outputs", section="A")["cells"]
+    assert json.loads(house.cli("text", "parts", "--section", "A", "--json").out) == {"cells": told}
+    marked = house.cli("text", "parts", "--section", "B", "--marks", "--max-chars", "20").out
+    assert marked == "[c3]\n[stdout]\ntwo\n\n"
+    house.cli("stop", "parts")
+    assert house.cli("text", "parts", "--section", "B").out == "[c3]\ntwo\n"
+    missing = house.cli("text", "parts", "--section", "C")
+    assert missing.status == FAULT and '"C"' in missing.err
+    for wrong in (("c1", "--section", "A"), ("--json",)):
+        assert house.cli("text", "parts", *wrong).status == USAGE
+
+
 # ---------------------------------------------------------------------------- --marks
 
 CODE = "print('a' * 2000)\n1/0"

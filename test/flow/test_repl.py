@@ -1,12 +1,18 @@
 """fumehood repl on a terminal of its own, and from a pipe."""
 import base64
 import contextlib
+import fcntl
 import json
 import os
+import re
 import signal
 import stat
+import struct
+import termios
 
 import pytest
+
+import fumehood_kit
 
 CELL_FAILED, USAGE = 1, 2
 UP, DOWN, TAB, CTRL_C, CTRL_D, CTRL_U = "\x1b[A", "\x1b[B", "\t", "\x03", "\x04", "\x15"
@@ -294,8 +300,111 @@ def test_the_terminal_is_asked(house):
         assert script.end() == 0
 
 
+# ---------------------------------------------------------------------------------- sixels
+
+SIXEL_HELPER = os.path.join(os.path.dirname(fumehood_kit.FUMEHOOD), "fumehood-sixel")
+needs_sixels = pytest.mark.skipif(not os.path.exists(SIXEL_HELPER),
+                                  reason="missing optional component: fumehood-sixel")
+# A PNG by hand: red on the left, blue on the right, in the size that is asked for.
+PAINT = """\
+import struct, zlib
+class Paint:
+    def __init__(self, w, h, rows=None, cut=None):
+        self.w, self.h, self.rows, self.cut = w, h, rows, cut
+    def _repr_png_(self):
+        def chunk(kind, data):
+            return (struct.pack('>I', len(data)) + kind + data
+                    + struct.pack('>I', zlib.crc32(kind + data)))
+        row = b'\\0' + b'\\xff\\0\\0' * (self.w // 2) + b'\\0\\0\\xff' * (self.w - self.w // 2)
+        data = (b'\\x89PNG\\r\\n\\x1a\\n'
+                + chunk(b'IHDR', struct.pack('>IIBBBBB', self.w, self.h, 8, 2, 0, 0, 0))
+                + chunk(b'IDAT', zlib.compress(row * (self.h if self.rows is None else self.rows)))
+                + chunk(b'IEND', b''))
+        return data[:self.cut]
+"""
+
+
+def read_sixels(seen):
+    """The sixel picture in what a terminal got: (width, height, {colour: pixels})."""
+    data = re.search(r"\x1bP[\d;]*q([^\x1b]*)\x1b\\", seen).group(1)
+    size = re.match(r'"\d+;\d+;(\d+);(\d+)', data)
+    width, height = map(int, size.groups())
+    palette, counts, colour = {}, {}, None
+    for part in re.finditer(r"#(\d+);2;(\d+);(\d+);(\d+)|#(\d+)|!(\d+)([?-~])|([?-~])",
+                            data[size.end():]):
+        number, red, green, blue, chosen, repeat, repeated, once = part.groups()
+        if number:
+            palette[number] = int(red), int(green), int(blue)
+        elif chosen:
+            colour = palette[chosen]
+        else:
+            bits = bin(ord(repeated or once) - 63).count("1") * int(repeat or 1)
+            counts[colour] = counts.get(colour, 0) + bits
+    return width, height, counts
+
+
+@needs_sixels
+def test_sixels_by_detection(house):
+    """The terminal says 4 in its attributes; what is typed meanwhile is not lost."""
+    with house.script("repl", "-q", NO_COLOR="1", FUMEHOOD_IMAGES="") as script:
+        fcntl.ioctl(script.master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 400, 480))
+        script.expect("\x1b_Gi=31.*\x1b\\[c")
+        script.type("4\x1b[?62;4;22c0")
+        script.expect(r"In \[1\]: 40")
+        script.type(" + 2\r")
+        script.expect(r"Out\[1\]: 42")
+        script.expect(r"In \[2\]: ")
+        script.type(PASTE + PAINT.replace("\n", "\r") + PASTED + "\rPaint(60, 41)\r")
+        script.expect(r"\[image/png: \S+\]")
+        assert read_sixels(script.seen) == (60, 41, {(100, 0, 0): 1230, (0, 0, 100): 1230})
+        script.expect(r"In \[4\]: ")
+        # Wider than the terminal: made smaller.
+        at = len(script.seen)
+        script.type("Paint(1000, 50)\r")
+        script.expect(r"\[image/png: \S+\]")
+        width, height, counts = read_sixels(script.seen[at:])
+        assert (width, height, sum(counts.values())) == (400, 20, 8000)
+        assert counts[100, 0, 0] + counts[0, 0, 100] > 7800  # the seam is a mixture
+        script.expect(r"In \[5\]: ")
+        script.type(CTRL_D)
+        assert script.end() == 0
+
+
+@needs_sixels
+def test_images_that_are_no_good_are_paths(house):
+    """Cut off, too large by what they say and by what is in them: the repl goes on."""
+    with begin(house, FUMEHOOD_IMAGES="sixel") as repl:
+        repl.enter(PASTE + PAINT.replace("\n", "\r") + PASTED)
+        for call in ("Paint(60, 40, cut=80)", "Paint(60, 40, rows=9)", "Paint(9000, 9000, rows=20)",
+                     "Paint(60000, 60000, rows=0)"):
+            seen = repl.enter(call, r"\[image/png: \S+\]")
+            assert "\x1bP" not in seen, call
+        assert "\x1bP" in repl.enter("Paint(60, 40)", r"\[image/png: \S+\]")
+        repl.leave()
+
+
+def test_without_the_helper_sixels_are_paths(house):
+    """Found out by asking it is passed over; asked for by name it is an error."""
+    libexec = house.folder()
+    for name in ("fumehood-keeper", "fumehood-pool", "python"):
+        (libexec / name).symlink_to(os.path.join(os.path.dirname(fumehood_kit.FUMEHOOD), name))
+    with house.script("repl", "-q", NO_COLOR="1", FUMEHOOD_IMAGES="",
+                      FUMEHOOD_LIBEXEC=str(libexec)) as script:
+        script.expect("\x1b\\[c")
+        script.type("\x1b[?62;4c")
+        script.expect(r"In \[1\]: ")
+        script.type(PASTE + image_code() + PASTED + "\rPixel()\r")
+        script.expect(r"\[image/png: \S+\]")
+        script.expect(r"In \[3\]: ")
+        script.type(CTRL_D)
+        assert script.end() == 0 and "\x1bP" not in script.seen
+    with house.script("repl", FUMEHOOD_IMAGES="sixel", FUMEHOOD_LIBEXEC=str(libexec)) as script:
+        assert script.end() not in (0, CELL_FAILED)
+        assert "libsixel-dev" in script.seen
+
+
 def test_wrong_use(house):
-    with house.script("repl", FUMEHOOD_IMAGES="sixel") as script:
+    with house.script("repl", FUMEHOOD_IMAGES="tektronix") as script:
         assert script.end() not in (0, CELL_FAILED)
         assert "FUMEHOOD_IMAGES" in script.seen
     result = house.cli("repl", "file.py")
