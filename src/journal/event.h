@@ -45,6 +45,7 @@ enum event_type {
 	EVENT_RESTARTED,
 	EVENT_STATE,
 	EVENT_WARNING,
+	EVENT_NETWORK,
 	EVENT_GAP,
 	EVENT_STOPPED,
 	EVENT_OTHER, /* a type that a later version writes: kept and passed on, meaning nothing here

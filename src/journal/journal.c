@@ -15,7 +15,8 @@
  * Where fallocate is not supported nothing can be reserved, and a full disk shows in the write.
  * Once space has been refused, ordinary events stay refused until journal_retry_space(): else a
  * short event could get in where a longer one before it did not, and the record would have a hole
- * without a word. For the same reason the limit of the record, once met, is met for good.
+ * without a word. For the same reason the limit of the record, once met, is met until someone
+ * raises it.
  *
  * The file's name reaches the disk with the first journal_sync(), not when the file is made:
  * starting a session waits for no disk.
@@ -50,9 +51,8 @@ struct journal {
 	struct buf draft; /* the line that is being made */
 	bool ahead;       /* fallocate works on this file system */
 	bool full;        /* space was refused: ordinary events are too */
-	bool spent;  /* the record's limit has refused an event: ordinary ones are refused for good
-		      */
-	bool ragged; /* behind `size` is a piece of a failed write */
+	bool spent;       /* the record's limit has refused an event: ordinary ones are refused */
+	bool ragged;      /* behind `size` is a piece of a failed write */
 	atomic_bool name_unsynced;
 };
 
@@ -229,16 +229,18 @@ const char *journal_last_line(const struct journal *journal, size_t *len)
 	return buf_bytes(&journal->line);
 }
 
-/* The names in the session's directory, and its session.json, for which a spare session had no time
- * when it was given away. */
+/* session.json, which nobody has had time to sync, the names in the session's directory, and its
+ * own name in the folder above. */
 static int sync_directory(const struct journal *journal)
 {
 	cleanup_fd int config =
 		openat(journal->dirfd, "session.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	cleanup_fd int above = -1;
 
-	if (config >= 0 && fsync(config) != 0)
+	if ((config >= 0 && fsync(config) != 0) || fsync(journal->dirfd) != 0)
 		return -1;
-	return fsync(journal->dirfd);
+	above = openat(journal->dirfd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return above < 0 ? -1 : fsync(above);
 }
 
 int journal_sync(struct journal *journal, struct err *err)
@@ -264,7 +266,11 @@ uint64_t journal_bytes(const struct journal *journal)
 
 void journal_set_limit(struct journal *journal, uint64_t bytes_max)
 {
+	uint64_t used = journal_bytes(journal);
+
 	journal->bytes_max = bytes_max;
+	if (bytes_max > used && bytes_max - used > JOURNAL_RESERVE_BYTES)
+		journal->spent = false;
 }
 
 bool journal_is_spent(const struct journal *journal)

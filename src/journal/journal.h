@@ -55,15 +55,17 @@ int journal_append(struct journal *journal, struct event *event, struct err *err
  * next append. */
 const char *journal_last_line(const struct journal *journal, size_t *len);
 
-/* fdatasync of the file (and, the first time, fsync of `dirfd`); may be called from another thread
- * while the owner appends. */
+/* fdatasync of the file (and, the first time, fsync of session.json, of `dirfd` and of the folder
+ * that it lies in); may be called from another thread while the owner appends. */
 int journal_sync(struct journal *journal, struct err *err);
 
 uint64_t journal_seq(const struct journal *journal);   /* last seq */
 uint64_t journal_bytes(const struct journal *journal); /* journal and blobs together */
-/* Another limit of journal and blobs together, before the first event. */
+/* Another limit of journal and blobs together, from now on. One that leaves room again makes a
+ * spent journal take events again: whoever raises it has told what was refused meanwhile. */
 void journal_set_limit(struct journal *journal, uint64_t bytes_max);
-/* The record's limit has refused an event: from then on it refuses all but the reserved types. */
+/* The record's limit has refused an event: from then on it refuses all but the reserved types,
+ * until the limit is raised. */
 bool journal_is_spent(const struct journal *journal);
 uint64_t journal_repaired(const struct journal *journal); /* U+FFFD put in for bad text so far */
 

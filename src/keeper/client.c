@@ -14,6 +14,7 @@
 enum {
 	OUT_EVENTS_BYTES_MAX = 512 << 10, /* no more events are added above this */
 	OUT_REQUESTS_BYTES_MAX = 4 << 20, /* the client is not read from above this */
+	IN_EARLY_BYTES_MAX = 64 << 10,    /* nor above this, of requests, before it is greeted */
 	INLINE_BYTES_MAX = 16 << 20,      /* values inlined into one event */
 };
 
@@ -30,11 +31,37 @@ void client_drop(struct client *client)
 		return;
 	buf_release(&client->in);
 	buf_release(&client->out);
+	buf_release(&client->held);
 	free(client);
 }
 
 /* --- writing ------------------------------------------------------------------------------------
  */
+
+/* Where the next line goes: behind what is held, or if it tells of events that are not on the disk,
+ * to be held. */
+static struct buf *out_of(struct client *client)
+{
+	const struct server *server = client->server;
+	bool holds = server->holds && server->journal &&
+		     journal_seq(server->journal) != server->synced_seq;
+
+	return holds || client->held.len > 0 ? &client->held : &client->out;
+}
+
+static size_t unsent(const struct client *client)
+{
+	return client->out.len + client->held.len;
+}
+
+void client_release(struct client *client, size_t len)
+{
+	client->covered = 0;
+	if (len == 0)
+		return;
+	buf_append(&client->out, buf_bytes(&client->held), len);
+	buf_consume(&client->held, len);
+}
 
 struct write_job {
 	uv_write_t request;
@@ -98,31 +125,35 @@ static void write_id(struct buf *out, const struct json *id)
 void client_reply(struct client *client, const struct json *id, struct json *body)
 {
 	if (!client->closed) {
-		buf_append_string(&client->out, "{\"type\":\"reply\",");
-		write_id(&client->out, id);
+		struct buf *out = out_of(client);
+
+		buf_append_string(out, "{\"type\":\"reply\",");
+		write_id(out, id);
 		if (json_length(body) > 0) {
 			cleanup_buf struct buf members = BUF_INIT;
 
 			json_write(&members, body); /* "{...}" */
-			buf_append_char(&client->out, ',');
-			buf_append(&client->out, buf_bytes(&members) + 1, members.len - 1);
+			buf_append_char(out, ',');
+			buf_append(out, buf_bytes(&members) + 1, members.len - 1);
 		} else {
-			buf_append_char(&client->out, '}');
+			buf_append_char(out, '}');
 		}
-		buf_append_char(&client->out, '\n');
+		buf_append_char(out, '\n');
 	}
 	json_free(body);
 }
 
 void client_refuse(struct client *client, const struct json *id, const struct err *err)
 {
+	struct buf *out = out_of(client);
+
 	if (client->closed)
 		return;
-	buf_append_string(&client->out, "{\"type\":\"refused\",");
-	write_id(&client->out, id);
-	buf_printf(&client->out, ",\"code\":\"%s\",\"message\":", err_name(err->code));
-	json_write_string(&client->out, err->text, strlen(err->text));
-	buf_append_string(&client->out, "}\n");
+	buf_append_string(out, "{\"type\":\"refused\",");
+	write_id(out, id);
+	buf_printf(out, ",\"code\":\"%s\",\"message\":", err_name(err->code));
+	json_write_string(out, err->text, strlen(err->text));
+	buf_append_string(out, "}\n");
 }
 
 /* --- events -------------------------------------------------------------------------------------
@@ -153,9 +184,9 @@ static void send_inlined(struct client *client, const char *line, size_t len)
 	if (event_parse(line, len - 1, &event, NULL) != 0 ||
 	    event_inline(client->server->dirfd, &event, INLINE_BYTES_MAX, &inlined, NULL) != 0 ||
 	    !inlined)
-		buf_append(&client->out, line, len);
+		buf_append(out_of(client), line, len);
 	else
-		event_write(&client->out, &event);
+		event_write(out_of(client), &event);
 }
 
 static void send_line(struct client *client, const char *line, size_t len, uint64_t seq)
@@ -166,7 +197,7 @@ static void send_line(struct client *client, const char *line, size_t len, uint6
 	if (client->subscription.inlined && memmem(line, len, "$blob\"", 6))
 		send_inlined(client, line, len);
 	else
-		buf_append(&client->out, line, len);
+		buf_append(out_of(client), line, len);
 }
 
 /* The cursor stands behind client->sent; false when there is none to be had. */
@@ -186,7 +217,7 @@ static void skip_gap(struct client *client, uint64_t last)
 {
 	if (last <= client->sent + 1)
 		return;
-	buf_printf(&client->out, "{\"type\":\"gap\",\"from\":%llu,\"to\":%llu}\n",
+	buf_printf(out_of(client), "{\"type\":\"gap\",\"from\":%llu,\"to\":%llu}\n",
 		   (unsigned long long)client->sent + 1, (unsigned long long)last);
 	client->sent = last;
 }
@@ -222,14 +253,14 @@ void client_pump(struct client *client)
 		return;
 	if (last > client->subscription.to)
 		last = client->subscription.to;
-	if (client->subscription.lossy && client->lagging && client->out.len == 0) {
+	if (client->subscription.lossy && client->lagging && unsent(client) == 0) {
 		skip_gap(client, last);
 		client->lagging = false;
 	}
 	while (client->sent < last) {
 		size_t len;
 
-		if (client->out.len >= OUT_EVENTS_BYTES_MAX ||
+		if (unsent(client) >= OUT_EVENTS_BYTES_MAX ||
 		    (client->writing && client->out.len > 0 && client->subscription.lossy)) {
 			client->lagging = true;
 			return;
@@ -272,7 +303,14 @@ static void take_line(struct client *client, const char *line, size_t len)
 /* It takes its answers: more may be made. */
 static bool takes_answers(const struct client *client)
 {
-	return !client->closed && client->greeted && client->out.len < OUT_REQUESTS_BYTES_MAX;
+	return !client->closed && client->greeted && unsent(client) < OUT_REQUESTS_BYTES_MAX;
+}
+
+/* Not greeted yet, it is read from all the same: else nobody would notice that it goes, and a
+ * session that ends with it would go on starting for minutes. */
+static bool may_come_early(const struct client *client)
+{
+	return !client->closed && !client->greeted && client->in.len < IN_EARLY_BYTES_MAX;
 }
 
 /* Hands over each whole line; what is left of `in` is the beginning of the next, unless answers
@@ -315,6 +353,14 @@ static void hangup_closed(uv_handle_t *handle)
 	free(handle);
 }
 
+/* What stands behind the last LF of a stream that has ended. */
+static void take_rest(struct client *client)
+{
+	if (client->in.len > 0)
+		take_line(client, buf_bytes(&client->in), client->in.len);
+	buf_clear(&client->in);
+}
+
 /*
  * The client sends no more. One that has only shut down its writing half still gets its answers and
  * events; one that has closed is gone. libuv stops looking at a stream that has ended, so a poll of
@@ -325,11 +371,6 @@ static void read_end(struct client *client)
 {
 	uv_os_fd_t fd = -1;
 
-	if (client->in.len > 0)
-		take_line(client, buf_bytes(&client->in), client->in.len);
-	buf_clear(&client->in);
-	if (client->closed)
-		return;
 	(void)uv_fileno((uv_handle_t *)&client->pipe, &fd);
 	client->hangup_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (client->hangup_fd < 0) {
@@ -346,8 +387,8 @@ static void read_end(struct client *client)
 /* Nothing is under way for a client that sends no more. */
 static bool is_served(const struct client *client)
 {
-	return client->hangup && !client->writing && client->out.len == 0 && !client->subscribed &&
-	       client->references == 2;
+	return client->hangup && client->greeted && client->in.len == 0 && !client->writing &&
+	       unsent(client) == 0 && !client->subscribed && client->references == 2;
 }
 
 static void read_ended(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
@@ -357,6 +398,7 @@ static void read_ended(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
 	client_keep(client);
 	if (got == UV_EOF) {
 		read_end(client);
+		client_throttle(client);
 	} else if (got < 0) {
 		client_close(client);
 	} else if (got > 0) {
@@ -373,9 +415,11 @@ void client_throttle(struct client *client)
 
 	if (client->in.len > 0)
 		take_lines(client);
+	if (client->hangup && takes_answers(client))
+		take_rest(client);
 	if (!client->closed && is_served(client))
 		client_close(client);
-	read = takes_answers(client) && !client->hangup;
+	read = (takes_answers(client) || may_come_early(client)) && !client->hangup;
 	if (read == client->reading)
 		return;
 	client->reading = read;
@@ -389,10 +433,12 @@ void client_greet(struct client *client)
 {
 	const struct server *server = client->server;
 
-	if (client->greeted || client->closed || !server->open)
+	if (client->greeted || client->closed)
 		return;
-	server->events->hello(server->data, &client->out);
-	client->greeted = true;
+	if (server->open) {
+		server->events->hello(server->data, out_of(client));
+		client->greeted = true;
+	}
 	client_throttle(client);
 }
 

@@ -207,6 +207,8 @@ void record_stream(struct record *record, const char *cell, bool is_stderr, bool
 void record_set_limit(struct record *record, uint64_t bytes_max)
 {
 	journal_set_limit(record->journal, bytes_max);
+	if (!journal_is_spent(record->journal))
+		record->said_spent = false; /* it can be met again */
 }
 
 /* --- opening and closing ------------------------------------------------------------------------

@@ -25,7 +25,12 @@
 struct record;
 
 struct record_events {
-	void (*appended)(void *data);        /* the journal has one more event */
+	void (*appended)(void *data); /* the journal has one more event */
+	/* A sync begins, which covers all that is in the journal now; and its end: err NULL, or
+	 * what the disk said. After a failure nobody knows which events are on the disk: the kernel
+	 * tells it once, and a later sync that succeeds says nothing of them (fsync(2)). */
+	void (*sync_began)(void *data);
+	void (*sync_ended)(void *data, const struct err *err);
 	void (*full)(void *data, bool full); /* disk full, or again not */
 	/* This much of a cell's output will never be in the record: its limit has been met, or the
 	 * session ends on a full disk. Only counted here; saying so is the session's. */
@@ -66,7 +71,7 @@ void record_body(struct record *record, enum event_type type, const char *cell, 
 void record_stream(struct record *record, const char *cell, bool is_stderr, bool background,
 		   const char *text, size_t len);
 
-/* Another limit of journal and blobs together; before the first event. */
+/* Another limit of journal and blobs together, from now on (journal.h). */
 void record_set_limit(struct record *record, uint64_t bytes_max);
 
 /* Writes the text that record_stream() holds. Called at the end of each loop turn. */
@@ -76,7 +81,13 @@ void record_flush(struct record *record);
  * within 200. */
 void record_sync_soon(struct record *record);
 
+/* fdatasync at once, or, if one is under way, after it: what came since then needs another. */
+void record_sync_now(struct record *record);
+
 bool record_is_full(const struct record *record);
+
+/* record_close() has been called: nothing more can be told in the journal. */
+bool record_is_closing(const struct record *record);
 
 /* Whether the limit `record_bytes` has been met: output is dropped, new cells should be refused. */
 bool record_is_at_limit(const struct record *record);

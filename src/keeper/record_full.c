@@ -135,6 +135,11 @@ bool record_is_full(const struct record *record)
 	return record->full;
 }
 
+bool record_is_closing(const struct record *record)
+{
+	return record->closing;
+}
+
 bool record_is_at_limit(const struct record *record)
 {
 	return journal_is_spent(record->journal);

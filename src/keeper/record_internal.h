@@ -31,9 +31,8 @@ struct record {
 	uv_timer_t *sync_timer, *retry_timer;
 	uv_work_t sync_work;
 	bool syncing, sync_again;
-	bool config_synced;    /* the worker's */
 	uint64_t last_sync_ms; /* uv_now() at its beginning */
-	struct err sync_err;
+	struct err sync_err;   /* the worker's, while syncing */
 	void (*closed)(void *data, const struct err *err);
 	void *closed_data;
 	bool closing, save_ended;
@@ -46,7 +45,6 @@ int record_append_now(struct record *record, struct event *event, struct err *er
 
 /* record_sync.c: within 200 ms of an event. */
 void record_sync_later(struct record *record);
-void record_sync_now(struct record *record);
 /* record_sync.c: calls back record_close()'s caller once the save and the last sync are over. */
 void record_maybe_closed(struct record *record);
 

@@ -2,34 +2,20 @@
  * fdatasync of the journal on a worker thread: within 200 ms of any event, and soon after the end
  * of a cell (doc/decisions/004-sync-soon-after-a-cell.md). One at a time; what comes meanwhile asks
  * for another.
+ *
+ * With durability `power` the session asks for one whenever somebody waits for it. Then the same
+ * rule makes groups by itself: all that happens while the disk is busy is covered by the next one,
+ * and the loop waits for none of them (doc/decisions/012-durability-power.md).
  */
-#include <fcntl.h>
-#include <unistd.h>
-
-#include "base/mem.h"
 #include "keeper/record_internal.h"
 
 enum { SYNC_INTERVAL_MS = 200, SYNC_CELL_MS = 5, SYNC_PAUSE_MS = 50 };
-
-/* session.json was written without a sync (client/store.c); a journal without it would be of no
- * use. */
-static void sync_config(const struct record *record)
-{
-	cleanup_fd int fd =
-		openat(record->dirfd, "session.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-
-	if (fd >= 0)
-		(void)fsync(fd);
-}
 
 static void sync_work(uv_work_t *work)
 {
 	struct record *record = work->data;
 
 	record->sync_err = (struct err)ERR_INIT;
-	if (!record->config_synced)
-		sync_config(record);
-	record->config_synced = true;
 	(void)journal_sync(record->journal, &record->sync_err);
 }
 
@@ -48,9 +34,11 @@ void record_maybe_closed(struct record *record)
 static void sync_ended(uv_work_t *work, int status)
 {
 	struct record *record = work->data;
+	struct err err = record->sync_err;
 
-	(void)status;
+	(void)status; /* nobody cancels it */
 	record->syncing = false;
+	record->events->sync_ended(record->data, err.code == ERR_OK ? NULL : &err);
 	if (record->sync_again)
 		record_sync_now(record);
 	record_maybe_closed(record);
@@ -64,6 +52,7 @@ void record_sync_now(struct record *record)
 		return;
 	record->syncing = true;
 	record->last_sync_ms = uv_now(record->loop);
+	record->events->sync_began(record->data);
 	record->sync_work.data = record;
 	uv_queue_work(record->loop, &record->sync_work, sync_work, sync_ended);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "journal/cursor.h"
@@ -20,6 +21,7 @@ struct scene {
 	unsigned appended;
 	unsigned replayed;
 	unsigned images;
+	unsigned syncs_begun, syncs_ended, syncs_failed;
 	int full; /* -1: never, else the last word */
 	bool closed;
 };
@@ -32,6 +34,19 @@ static void on_appended(void *data)
 static void on_full(void *data, bool full)
 {
 	((struct scene *)data)->full = full;
+}
+
+static void on_sync_began(void *data)
+{
+	((struct scene *)data)->syncs_begun++;
+}
+
+static void on_sync_ended(void *data, const struct err *err)
+{
+	struct scene *scene = data;
+
+	scene->syncs_ended++;
+	scene->syncs_failed += err != NULL;
 }
 
 static unsigned on_image(void *data, const char *cell)
@@ -47,7 +62,13 @@ static void on_replayed(void *data, const struct event *event)
 }
 
 static const struct record_events EVENTS = {
-	.appended = on_appended, .full = on_full, .image = on_image, .replayed = on_replayed};
+	.appended = on_appended,
+	.sync_began = on_sync_began,
+	.sync_ended = on_sync_ended,
+	.full = on_full,
+	.image = on_image,
+	.replayed = on_replayed,
+};
 
 static void record_begin(struct scene *scene)
 {
@@ -225,13 +246,77 @@ static void full_disk_holds_events(void **state)
 	scene_close(&scene);
 }
 
+static bool is_synced(void *data)
+{
+	const struct scene *scene = data;
+
+	return scene->syncs_begun > 0 && scene->syncs_ended == scene->syncs_begun;
+}
+
+/* Makes a sync and waits for its end, and for that of those that were asked for meanwhile. */
+static void sync_now(struct scene *scene)
+{
+	scene->syncs_begun = scene->syncs_ended = 0;
+	record_sync_now(scene->record);
+	kit_run_until(&scene->kit, is_synced, scene);
+}
+
+/* The descriptor under which this process has the journal open. */
+static int journal_descriptor(void)
+{
+	for (int fd = 3; fd < 256; fd++) {
+		char path[64], target[128];
+		ssize_t len;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		len = readlink(path, target, sizeof(target));
+		if (len > 15 && memcmp(target + len - 15, "/journal.ndjson", 15) == 0)
+			return fd;
+	}
+	fail_msg("the journal is not open");
+	return -1;
+}
+
+/* A sync covers what was there at its beginning; one that fails is told, each time. */
+static void syncs_are_told(void **state)
+{
+	struct scene scene;
+	int fd, kept, ends[2];
+
+	(void)state;
+	scene_open(&scene);
+	sync_now(&scene);
+	assert_int_equal(scene.syncs_ended, 1);
+	record_sync_now(scene.record); /* under way ... */
+	scene.syncs_begun = 1;
+	scene.syncs_ended = 0;
+	record_sync_now(scene.record); /* ... so these two share another */
+	record_sync_now(scene.record);
+	kit_run_until(&scene.kit, is_synced, &scene);
+	assert_int_equal(scene.syncs_ended, 2);
+	assert_int_equal(scene.syncs_failed, 0);
+	/* What cannot be synced (EINVAL, fsync(2)) stands in for a disk that has failed. */
+	fd = journal_descriptor();
+	kept = dup(fd);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(dup2(ends[0], fd), fd);
+	sync_now(&scene);
+	assert_int_equal(scene.syncs_failed, 1);
+	assert_int_equal(dup2(kept, fd), fd);
+	sync_now(&scene);
+	assert_int_equal(scene.syncs_failed, 1);
+	close(kept);
+	close(ends[0]);
+	close(ends[1]);
+	scene_close(&scene);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(streams_are_merged),
-		cmocka_unit_test(long_text_is_cut),
-		cmocka_unit_test(replays_when_reopened),
-		cmocka_unit_test(full_disk_holds_events),
+		cmocka_unit_test(streams_are_merged),    cmocka_unit_test(long_text_is_cut),
+		cmocka_unit_test(replays_when_reopened), cmocka_unit_test(full_disk_holds_events),
+		cmocka_unit_test(syncs_are_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,7 @@ static void client_begin(struct server *server, struct client *client)
 {
 	if (server->refusing) {
 		client_refuse(client, NULL, &server->refusal);
+		client_release(client, client->held.len); /* it tells of no event */
 		client_flush(client);
 		client_close(client);
 		return;
@@ -50,6 +51,7 @@ static void connection_ready(uv_stream_t *listener, int status)
 
 		err_set(&err, ERR_BUSY, "this session has %d clients already", SERVER_CLIENTS_MAX);
 		client_refuse(client, NULL, &err);
+		client_release(client, client->held.len);
 		client_flush(client);
 		client_close(client);
 		return;
@@ -121,6 +123,7 @@ void server_refuse(struct server *server, const struct err *err)
 		if (client->closed)
 			continue;
 		client_refuse(client, NULL, err);
+		client_release(client, client->held.len);
 		client_flush(client);
 		if (!client->writing)
 			client_close(client);
@@ -132,8 +135,48 @@ static void close_finished(struct server *server)
 {
 	for (struct client *client = server->clients; client; client = client->next) {
 		client_flush(client);
-		if (!client->writing && client->out.len == 0)
+		if (!client->writing && client->out.len == 0 && client->held.len == 0)
 			client_close(client);
+	}
+}
+
+/* --- syncs --------------------------------------------------------------------------------------
+ */
+
+void server_hold(struct server *server)
+{
+	server->holds = true;
+}
+
+bool server_awaits_sync(const struct server *server)
+{
+	const struct client *client = server->clients;
+
+	while (client && (client->closed || client->held.len == client->covered))
+		client = client->next;
+	return client != NULL;
+}
+
+void server_sync_began(struct server *server)
+{
+	server->syncing_seq = journal_seq(server->journal);
+	for (struct client *client = server->clients; client; client = client->next)
+		client->covered = client->held.len;
+}
+
+void server_sync_ended(struct server *server, const char *notice)
+{
+	if (!server->holds)
+		return;
+	server->synced_seq = server->syncing_seq;
+	if (notice)
+		server->holds = false;
+	for (struct client *client = server->clients; client; client = client->next) {
+		if (notice && client->held.len > 0)
+			buf_append_string(&client->out, notice);
+		client_release(client, notice ? client->held.len : client->covered);
+		client_flush(client);
+		client_throttle(client);
 	}
 }
 

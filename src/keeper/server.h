@@ -5,6 +5,10 @@
  * keeps up it gets each line as it is appended; when its buffer is full it is left alone until it
  * has read, and then goes on from the file. A lossy reader skips instead and is told the gap. A
  * client whose answers pile up is not read from either.
+ *
+ * With server_hold() (durability `power`) nothing leaves before the disk has what it tells of: each
+ * client's lines wait in a second buffer, `held`, for a sync that began after they were made. So
+ * all that is said while one sync is under way shares the next one, whoever it is for.
  */
 #ifndef FH_KEEPER_SERVER_H
 #define FH_KEEPER_SERVER_H
@@ -60,6 +64,21 @@ void server_refuse(struct server *server, const struct err *err);
 
 void server_poke(struct server *server);  /* the journal has grown */
 void server_flush(struct server *server); /* end of a loop turn: writes what waits */
+
+/* From now on every line waits until a sync covers the journal as it was when the line was made.
+ * Before the first client is greeted. */
+void server_hold(struct server *server);
+
+/* Something is held that no sync under way covers: one should begin. */
+bool server_awaits_sync(const struct server *server);
+
+/* A sync begins: it covers what is held now. */
+void server_sync_began(struct server *server);
+
+/* It has ended: what it covers goes out. With `notice` (a line with LF; else NULL) it has failed:
+ * that line goes first to each client for whom something is held, and nothing is held any more. */
+void server_sync_ended(struct server *server, const char *notice);
+
 size_t server_clients(const struct server *server);
 
 /* Closes all clients once their buffers are written, or after half a second; then calls done(data).

@@ -22,6 +22,8 @@ struct client {
 	size_t scanned; /* bytes of `in` known to hold no LF */
 	bool skipping;  /* inside a line that is too long */
 	struct buf out;
+	struct buf held; /* behind `out`: waits for a sync */
+	size_t covered;  /* bytes of `held` for which the sync under way will do */
 	bool subscribed;
 	struct subscription subscription;
 	uint64_t sent; /* last event given to this client */
@@ -39,6 +41,9 @@ struct server {
 	struct client *clients;
 	size_t client_count;
 	bool open;
+	bool holds;
+	uint64_t synced_seq;  /* last event that is on the disk; only while `holds` */
+	uint64_t syncing_seq; /* ... that will be, after the sync under way */
 	bool refusing;
 	struct err refusal;
 	bool closing;
@@ -53,6 +58,7 @@ void client_close(struct client *client);
 void client_greet(struct client *client);
 void client_pump(struct client *client);
 void client_flush(struct client *client);
+void client_release(struct client *client, size_t len); /* lets so many held bytes go */
 void client_throttle(struct client *client);
 void server_client_gone(struct server *server, struct client *client);
 

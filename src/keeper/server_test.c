@@ -69,7 +69,8 @@ static void turn_ends(uv_prepare_t *prepare)
 	server_flush(prepare->data);
 }
 
-static void scene_open(struct scene *scene)
+/* A server with one client, which is not greeted yet. */
+static void scene_make(struct scene *scene, bool hold)
 {
 	struct event first = EVENT_INIT;
 	int pair[2];
@@ -92,6 +93,13 @@ static void scene_open(struct scene *scene)
 	scene->peer = pair[0];
 	assert_int_equal(fcntl(scene->peer, F_SETFL, O_NONBLOCK), 0);
 	server_adopt(scene->server, pair[1]);
+	if (hold)
+		server_hold(scene->server);
+}
+
+static void scene_open(struct scene *scene)
+{
+	scene_make(scene, false);
 	server_open(scene->server);
 }
 
@@ -324,6 +332,148 @@ static void lossy_reader_is_told(void **state)
 	scene_close(&scene);
 }
 
+static bool has_got(struct scene *scene, const char *text)
+{
+	peer_read(scene);
+	return strstr(buf_bytes(&scene->got), text) != NULL;
+}
+
+static bool hello_came(void *data)
+{
+	return has_got(data, "hello\n");
+}
+
+static bool second_event_came(void *data)
+{
+	return has_got(data, "{\"seq\":2,");
+}
+
+static bool two_lines_came(void *data)
+{
+	return ((struct scene *)data)->lines == 2;
+}
+
+static bool notice_came(void *data)
+{
+	return has_got(data, "notice\n");
+}
+
+/* Some turns, in which whatever may leave leaves. */
+static void turn(struct scene *scene)
+{
+	for (int i = 0; i < 5; i++)
+		uv_run(&scene->kit.loop, UV_RUN_NOWAIT);
+	peer_read(scene);
+}
+
+/* Nothing leaves before a sync that began behind it has ended. */
+static void held_until_synced(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	scene_make(&scene, true);
+	server_open(scene.server);
+	turn(&scene);
+	assert_int_equal(scene.got.len, 0); /* the greeting tells of the first event */
+	assert_true(server_awaits_sync(scene.server));
+	server_sync_began(scene.server);
+	assert_false(server_awaits_sync(scene.server));
+	turn(&scene);
+	assert_int_equal(scene.got.len, 0);
+	server_sync_ended(scene.server, NULL);
+	kit_run_until(&scene.kit, hello_came, &scene);
+
+	scene.answer = subscribe; /* all is on the disk: told at once */
+	peer_write(&scene, "s\n");
+	kit_run_until(&scene.kit, line_came, &scene);
+	turn(&scene);
+	assert_non_null(strstr(buf_bytes(&scene.got), "{\"seq\":1,"));
+	append_stream(&scene, 10);
+	server_sync_began(scene.server);
+	append_stream(&scene, 10); /* too late for this one */
+	scene.answer = NULL;
+	peer_write(&scene, "q\n");
+	kit_run_until(&scene.kit, two_lines_came, &scene);
+	turn(&scene);
+	assert_null(strstr(buf_bytes(&scene.got), "{\"seq\":2,"));
+	server_sync_ended(scene.server, NULL);
+	kit_run_until(&scene.kit, second_event_came, &scene);
+	assert_null(strstr(buf_bytes(&scene.got), "{\"seq\":3,"));
+	assert_null(strstr(buf_bytes(&scene.got), "reply"));
+	assert_true(server_awaits_sync(scene.server));
+	server_sync_began(scene.server);
+	server_sync_ended(scene.server, "notice\n"); /* it failed: said before what it was for */
+	kit_run_until(&scene.kit, notice_came, &scene);
+	turn(&scene);
+	assert_non_null(strstr(buf_bytes(&scene.got), "notice\n{\"seq\":3,"));
+	assert_non_null(strstr(buf_bytes(&scene.got), "\"id\":\"q\""));
+	append_stream(&scene, 10); /* nothing is promised any more */
+	turn(&scene);
+	assert_non_null(strstr(buf_bytes(&scene.got), "{\"seq\":4,"));
+	assert_false(server_awaits_sync(scene.server));
+	scene_close(&scene);
+}
+
+/* A reader for whom too much is held is sent the rest from the file, nothing twice. */
+static void held_flood(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	scene_make(&scene, true);
+	server_open(scene.server);
+	server_sync_began(scene.server);
+	server_sync_ended(scene.server, NULL);
+	scene.answer = subscribe;
+	peer_write(&scene, "s\n");
+	kit_run_until(&scene.kit, line_came, &scene);
+	for (int i = 0; i < 100; i++) {
+		append_stream(&scene, 60000);
+		if (i % 30 == 29) {
+			server_sync_began(scene.server);
+			turn(&scene);
+			server_sync_ended(scene.server, NULL);
+		}
+	}
+	while (count_lines(&scene.got) < 102) {
+		server_sync_began(scene.server);
+		server_sync_ended(scene.server, NULL);
+		turn(&scene);
+	}
+	assert_int_equal(count_lines(&scene.got), 102);
+	scene_close(&scene);
+}
+
+/* Before the session is ready: what is said waits for the greeting, and who goes is noticed. */
+static void early_clients(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	scene_make(&scene, false);
+	peer_write(&scene, "one\ntwo");
+	turn(&scene);
+	assert_int_equal(shutdown(scene.peer, SHUT_WR), 0);
+	turn(&scene);
+	assert_int_equal(scene.lines, 0);
+	assert_false(scene.deserted);
+	server_open(scene.server);
+	kit_run_until(&scene.kit, is_deserted, &scene);
+	peer_read(&scene);
+	assert_string_equal(buf_bytes(&scene.got), "hello\n{\"type\":\"reply\",\"id\":\"one\"}\n"
+						   "{\"type\":\"reply\",\"id\":\"two\"}\n");
+	scene_close(&scene);
+
+	scene_make(&scene, false);
+	peer_write(&scene, "one\n");
+	close(scene.peer);
+	scene.peer = -1;
+	kit_run_until(&scene.kit, is_deserted, &scene);
+	assert_int_equal(scene.lines, 0);
+	scene_close(&scene);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -332,6 +482,9 @@ int main(void)
 		cmocka_unit_test(too_long_lines_are_skipped),
 		cmocka_unit_test(slow_reader_loses_nothing),
 		cmocka_unit_test(lossy_reader_is_told),
+		cmocka_unit_test(held_until_synced),
+		cmocka_unit_test(held_flood),
+		cmocka_unit_test(early_clients),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
