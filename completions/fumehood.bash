@@ -8,7 +8,7 @@ _fumehood_commands() {
 }
 
 _fumehood_options() {
-	"$1" help "$2" 2>/dev/null | grep -E '^ +-' | grep -oE -- '--[a-z][a-z-]*' | sort -u
+	"$1" help "$2" 2>/dev/null | grep -E '^ +-' | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u
 	printf '%s\n' --help
 }
 
@@ -52,6 +52,18 @@ _fumehood() {
 		_fumehood_reply "$word" < <(_fumehood_sessions)
 		return
 		;;
+	--policy)
+		_fumehood_files "$word" '\.json$'
+		return
+		;;
+	--read | --write)
+		_fumehood_files "$word" ''
+		return
+		;;
+	--tier-floor)
+		_fumehood_reply "$word" < <(printf '%s\n' full degraded)
+		return
+		;;
 	-w | --workspace | --cwd)
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen -d -- "$word")
@@ -65,8 +77,12 @@ _fumehood() {
 		_fumehood_files "$word" '\.ipynb$'
 		return
 		;;
+	--durability)
+		_fumehood_reply "$word" < <(printf '%s\n' process power)
+		return
+		;;
 	--tier)
-		_fumehood_reply "$word" < <(printf '%s\n' none partial)
+		_fumehood_reply "$word" < <(printf '%s\n' full none)
 		return
 		;;
 	--type)
@@ -85,13 +101,38 @@ _fumehood() {
 	help)
 		_fumehood_reply "$word" < <(_fumehood_commands "$program")
 		;;
+	doctor)
+		_fumehood_reply "$word" < <(printf '%s\n' system sandbox programs directories disk limits python \
+			session fonts records environments)
+		;;
 	pool)
 		_fumehood_reply "$word" < <(printf '%s\n' list stop)
+		;;
+	sandbox)
+		((COMP_CWORD == 2)) && _fumehood_reply "$word" < <(printf '%s\n' run explain schema)
+		;;
+	limits)
+		if ((COMP_CWORD == 2)); then
+			_fumehood_reply "$word" < <(_fumehood_sessions)
+		else
+			compopt -o nospace 2>/dev/null
+			_fumehood_reply "$word" < <(printf '%s=\n' wall_s output_bytes background_bytes queue \
+				record_bytes processes files file_bytes tmp_bytes)
+		fi
 		;;
 	stop | gc)
 		_fumehood_reply "$word" < <(_fumehood_sessions)
 		;;
-	log | text | export | complete | inspect | variables | files | images | section | note | interrupt | restart)
+	files)
+		if ((COMP_CWORD == 2)); then
+			_fumehood_reply "$word" < <(_fumehood_sessions)
+		elif ((COMP_CWORD == 3)); then
+			_fumehood_reply "$word" < <(printf '%s\n' ls get put rm zip unzip diff apply discard)
+		elif [[ ${COMP_WORDS[3]} == put || ${COMP_WORDS[3]} == unzip ]]; then
+			_fumehood_files "$word" ''
+		fi
+		;;
+	log | text | export | complete | inspect | variables | images | section | note | interrupt | restart)
 		((COMP_CWORD == 2)) && _fumehood_reply "$word" < <(_fumehood_sessions)
 		;;
 	esac

@@ -1,231 +1,169 @@
 /*
- * fumehood doctor: can this machine run sessions, and if not, what is to be done?
+ * fumehood doctor: can this machine run sessions, what is lost on it, and what is to be done?
  *
- * Each check does the thing itself rather than read a setting that is said to decide it: a sandbox
- * layer is built in a child, a directory is written to, Python is run.
+ * The groups are a table; each is a file doctor_*.c or a part of one. Here their findings are
+ * gathered and shown. What was found may quote names, paths and the words of other programs, so it
+ * is escaped for people; JSON carries it as it is.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/statvfs.h>
-#include <sys/syscall.h>
-#include <sys/utsname.h>
+#include "cli/doctor.h"
+
 #include <unistd.h>
 
-#include "base/child.h"
-#include "base/clock.h"
-#include "base/file.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "base/text.h"
 #include "cli/find.h"
 #include "cli/say.h"
-#include "pool/pool.h"
-#include "sandbox/probe.h"
+#include "cli/table.h"
 
-enum { PYTHON_WAIT_MS = 20000, PYTHON_ANSWER_BYTES_MAX = 4096 };
-#define SPACE_BYTES_MIN ((uint64_t)1 << 30)
-
-struct doctor {
-	struct json *checks; /* array of {check, ok, detail, effect?, cure?} */
-	unsigned failed;
+static const struct {
+	const char *name;
+	void (*check)(struct doctor *doctor);
+} GROUPS[] = {
+	{"system", doctor_system},
+	{"sandbox", doctor_sandbox},
+	{"programs", doctor_programs},
+	{"directories", doctor_directories},
+	{"disk", doctor_disk},
+	{"limits", doctor_limits},
+	{"python", doctor_python},
+	{"session", doctor_session},
+	{"fonts", doctor_fonts},
+	{"records", doctor_records},
+	{"environments", doctor_environments},
 };
 
-/* Notes a check. `effect` and `cure` are said when it failed; they may be NULL. */
-static void note(struct doctor *doctor, bool ok, const char *check, const char *detail,
-		 const char *effect, const char *cure)
+enum { GROUP_COUNT = sizeof(GROUPS) / sizeof(GROUPS[0]), NAME_WIDTH_MAX = 24 };
+
+static const char *const STATUS_NAMES[] = {
+	[DOCTOR_OK] = "ok", [DOCTOR_WARNING] = "warning", [DOCTOR_FAILED] = "failed"};
+
+void doctor_note(struct doctor *doctor, enum doctor_status status, const char *check,
+		 const char *detail, const char *effect, const char *cure)
 {
 	struct json *item = json_new_object();
+	bool ok = status == DOCTOR_OK;
 
-	json_set_string(item, "check", check);
-	json_set(item, "ok", json_new_bool(ok));
+	json_set_string(item, "group", doctor->group);
+	json_set(item, "check", json_new_string(check, strlen(check)));
+	json_set_string(item, "status", STATUS_NAMES[status]);
+	json_set(item, "ok", json_new_bool(status != DOCTOR_FAILED));
 	json_set(item, "detail", json_new_string(detail, strlen(detail)));
-	if (!ok && effect)
-		json_set_string(item, "effect", effect);
-	if (!ok && cure)
-		json_set_string(item, "cure", cure);
+	json_set(item, "effect", ok || !effect ? NULL : json_new_string(effect, strlen(effect)));
+	json_set(item, "cure", ok || !cure ? NULL : json_new_string(cure, strlen(cure)));
 	json_push(doctor->checks, item);
-	doctor->failed += !ok;
+	doctor->failed += status == DOCTOR_FAILED;
+	doctor->warned += status == DOCTOR_WARNING;
 }
 
-static void check_kernel(struct doctor *doctor)
+static size_t group_find(const char *name)
 {
-	struct utsname name;
-	cleanup_free char *detail = NULL;
+	size_t i = 0;
 
-	if (uname(&name) != 0)
-		return;
-	detail = mem_format("%s %s, %s, %ld CPUs", name.sysname, name.release, name.machine,
-			    sysconf(_SC_NPROCESSORS_ONLN));
-	note(doctor, true, "kernel", detail, NULL, NULL);
+	while (i < GROUP_COUNT && strcmp(GROUPS[i].name, name) != 0)
+		i++;
+	return i;
 }
 
-static void check_sandbox(struct doctor *doctor)
+static bool is_chosen(const struct options *options, const char *group)
 {
-	struct probe probes[PROBES_MAX];
-	size_t count = probe_run(probes);
-
-	for (size_t i = 0; i < count; i++) {
-		cleanup_free char *check = mem_format("sandbox: %s", probes[i].name);
-
-		note(doctor, probes[i].holds, check, probes[i].detail, probes[i].effect,
-		     probes[i].cure);
-	}
+	for (size_t i = 0; i < options->word_count; i++)
+		if (strcmp(options->words[i], group) == 0)
+			return true;
+	return options->word_count == 0;
 }
 
-static void check_program(struct doctor *doctor, const char *name)
+static int check_names(const struct command *command, const struct options *options)
 {
-	struct err err = ERR_INIT;
-	cleanup_free char *path = paths_helper(name, &err);
-	bool runs = path && access(path, X_OK) == 0;
+	cleanup_buf struct buf names = BUF_INIT;
 
-	note(doctor, runs, name, path ? path : err.text, "no session can start",
-	     "install Fumehood anew, or set FUMEHOOD_LIBEXEC to the folder that holds it");
-}
-
-/* Writes a file there and takes it away again. */
-static void check_directory(struct doctor *doctor, const char *check, char *path,
-			    const struct err *why, uint64_t space_min)
-{
-	cleanup_free char *owned = path;
-	cleanup_free char *detail = NULL;
-	cleanup_fd int dirfd = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	struct err err = ERR_INIT;
-	struct statvfs space;
-	uint64_t free_bytes;
-
-	if (!path) {
-		note(doctor, false, check, why->text, "no session can start", "see the message");
-		return;
-	}
-	if (dirfd < 0 || file_replace(dirfd, ".doctor", "", 0, 0600, &err) != 0) {
-		detail = mem_format("%s: %s", path, dirfd < 0 ? strerror(errno) : err.text);
-		note(doctor, false, check, detail, "no session can start",
-		     "make it writable for you");
-		return;
-	}
-	unlinkat(dirfd, ".doctor", 0);
-	free_bytes = fstatvfs(dirfd, &space) == 0 ? (uint64_t)space.f_bavail * space.f_frsize : 0;
-	detail = mem_format("%s, %.1f GiB free", owned, (double)free_bytes / (1 << 30));
-	note(doctor, free_bytes >= space_min, check, detail, "records may not fit",
-	     "fumehood gc, or make space on this file system");
-}
-
-static void check_directories(struct doctor *doctor)
-{
-	struct err err = ERR_INIT;
-	char *path = paths_state(&err);
-
-	check_directory(doctor, "state directory", path, &err, SPACE_BYTES_MIN);
-	path = paths_runtime(&err);
-	check_directory(doctor, "runtime directory", path, &err, 0);
-}
-
-/* Reads what a program prints until it ends. */
-static int read_answer(int fd, struct buf *out)
-{
-	int64_t until = clock_monotonic_us() + PYTHON_WAIT_MS * 1000;
-	struct pollfd ready = {.fd = fd, .events = POLLIN};
-
-	while (out->len < PYTHON_ANSWER_BYTES_MAX) {
-		int64_t left = (until - clock_monotonic_us()) / 1000;
-		ssize_t got;
-
-		if (left <= 0 || poll(&ready, 1, (int)left) <= 0)
-			return -1;
-		got = read(fd, buf_reserve(out, 1024), 1024);
-		if (got < 0 && errno != EINTR)
-			return -1;
-		if (got == 0)
-			return 0;
-		if (got > 0)
-			buf_added(out, (size_t)got);
-	}
+	for (size_t i = 0; i < GROUP_COUNT; i++)
+		buf_printf(&names, "%s%s", i ? ", " : "", GROUPS[i].name);
+	for (size_t i = 0; i < options->word_count; i++)
+		if (group_find(options->words[i]) == GROUP_COUNT)
+			return say_usage(command, "doctor has no checks called %s, but: %s",
+					 options->words[i], buf_bytes(&names));
 	return 0;
 }
 
-/* Asks a Python for its version and which of the usual packages it has. */
-static int ask_python(const char *python, struct buf *answer, struct err *err)
-{
-	static const char code[] =
-		"import sys, importlib.util as u\n"
-		"print('.'.join(map(str, sys.version_info[:3])), *[m for m in "
-		"('IPython', 'numpy', 'pandas', 'matplotlib') if u.find_spec(m)])\n"
-		"sys.exit(sys.version_info < (3, 9))";
-	const char *argv[] = {python, "-I", "-c", code, NULL};
-	int ends[2];
-	int fds[3] = {-1, -1, -1};
-	struct child_params params = {.path = python, .argv = argv, .fds = fds, .fd_count = 3};
-	struct child child;
-	int status;
+/* --- showing ---------------------------------------------------------------------------------- */
 
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return err_sys(err, "pipe");
-	fds[1] = ends[1];
-	if (child_start(&params, &child, err) != 0) {
-		close(ends[0]);
-		close(ends[1]);
-		return -1;
+static void put_line(struct buf *out, const char *label, const char *text)
+{
+	if (!text)
+		return;
+	buf_printf(out, "           %s ", label);
+	text_escape(out, text, strlen(text), false, false);
+	buf_append_char(out, '\n');
+}
+
+static void put_check(struct buf *out, const struct json *item, size_t width)
+{
+	const char *detail = json_get_string(item, "detail");
+
+	buf_append_string(out, "  ");
+	table_cell(out, json_get_string(item, "status"), 7);
+	table_cell(out, json_get_string(item, "check"), width);
+	text_escape(out, detail, strlen(detail), false, false);
+	while (out->len && buf_bytes(out)[out->len - 1] == ' ')
+		buf_truncate(out, out->len - 1);
+	buf_append_char(out, '\n');
+	put_line(out, "effect:", json_get_string(item, "effect"));
+	put_line(out, "cure:  ", json_get_string(item, "cure"));
+}
+
+static size_t name_width(const struct json *checks)
+{
+	size_t width = 0;
+
+	for (size_t i = 0; i < json_length(checks); i++) {
+		const char *name = json_get_string(json_at(checks, i), "check");
+		size_t count = text_count(name, strlen(name));
+
+		width = count > width ? count : width;
 	}
-	close(ends[1]);
-	if (read_answer(ends[0], answer) != 0)
-		(void)syscall(SYS_pidfd_send_signal, child.pidfd, SIGKILL, NULL, 0);
-	close(ends[0]);
-	status = child_wait(&child);
-	while (answer->len && buf_bytes(answer)[answer->len - 1] == '\n')
-		buf_truncate(answer, answer->len - 1);
-	if (status == 0)
-		return 0;
-	return err_set(err, ERR_ENGINE, "it does not run as it should, or is older than 3.9");
+	return width > NAME_WIDTH_MAX ? NAME_WIDTH_MAX : width;
 }
 
-static void check_python(struct doctor *doctor)
+static void put_summary(struct buf *out, const struct doctor *doctor)
 {
-	struct err err = ERR_INIT;
-	cleanup_free char *python = pool_default_python(&err);
-	cleanup_buf struct buf answer = BUF_INIT;
-	cleanup_free char *detail = NULL;
-	bool runs = python && ask_python(python, &answer, &err) == 0;
-
-	detail = mem_format("%s%s%s%s%s", python ? python : "", python ? ": " : "",
-			    buf_bytes(&answer), answer.len && !runs ? ", " : "",
-			    runs ? "" : err.text);
-	note(doctor, runs, "python", detail, "no session can start",
-	     "install python3 (3.9 or later), or set FUMEHOOD_PYTHON");
+	if (doctor->failed)
+		buf_printf(out, "%u failed", doctor->failed);
+	if (doctor->warned)
+		buf_printf(out, "%s%u %s", doctor->failed ? ", " : "", doctor->warned,
+			   doctor->warned == 1 ? "warning" : "warnings");
+	buf_append_string(out, doctor->failed || doctor->warned ? "\n" : "all is well\n");
 }
 
-static int print_checks(const struct doctor *doctor, bool json)
+static int print_text(const struct doctor *doctor)
 {
 	cleanup_buf struct buf out = BUF_INIT;
+	size_t width = name_width(doctor->checks);
+	const char *group = "";
 
 	for (size_t i = 0; i < json_length(doctor->checks); i++) {
 		const struct json *item = json_at(doctor->checks, i);
-		const char *detail = json_get_string(item, "detail");
-		const char *effect = json_get_string(item, "effect");
-		const char *cure = json_get_string(item, "cure");
 
-		if (json) {
-			json_write(&out, item);
-			buf_append_char(&out, '\n');
-			continue;
+		if (strcmp(json_get_string(item, "group"), group) != 0) {
+			group = json_get_string(item, "group");
+			buf_printf(&out, "%s\n", group);
 		}
-		buf_printf(&out, "%-7s %s", json_get_bool(item, "ok", false) ? "ok" : "MISSING",
-			   json_get_string(item, "check"));
-		if (detail && detail[0])
-			buf_append_string(&out, ": ");
-		text_escape(&out, detail ? detail : "", detail ? strlen(detail) : 0, false, false);
-		buf_append_char(&out, '\n');
-		if (effect)
-			buf_printf(&out, "        effect: %s\n", effect);
-		if (cure)
-			buf_printf(&out, "        cure:   %s\n", cure);
+		put_check(&out, item, width);
 	}
-	if (!json && doctor->failed == 0)
-		buf_append_string(&out, "all is well\n");
-	else if (!json)
-		buf_printf(&out, "%u checks failed\n", doctor->failed);
+	put_summary(&out, doctor);
+	return say_out(buf_bytes(&out), out.len);
+}
+
+static int print_json(const struct doctor *doctor)
+{
+	cleanup_json struct json *all = json_new_object();
+	cleanup_buf struct buf out = BUF_INIT;
+
+	json_set(all, "checks", json_keep(doctor->checks));
+	json_set(all, "ok", json_new_bool(doctor->failed == 0));
+	json_set_int(all, "failed", doctor->failed);
+	json_set_int(all, "warnings", doctor->warned);
+	json_write(&out, all);
+	buf_append_char(&out, '\n');
 	return say_out(buf_bytes(&out), out.len);
 }
 
@@ -236,17 +174,19 @@ static int command_doctor(const struct command *command, int argc, char **argv)
 	cleanup_options struct options options = {.words = NULL};
 	cleanup_json struct json *checks = json_new_array();
 	struct doctor doctor = {.checks = checks};
-	int status = command_begin(command, &options, table, 1, argc, argv, 0, 0);
+	int status = command_begin(command, &options, table, 1, argc, argv, 0, GROUP_COUNT);
 
 	if (status >= 0)
 		return status;
-	check_kernel(&doctor);
-	check_sandbox(&doctor);
-	check_program(&doctor, "fumehood-keeper");
-	check_program(&doctor, "fumehood-pool");
-	check_python(&doctor);
-	check_directories(&doctor);
-	status = print_checks(&doctor, json);
+	status = check_names(command, &options);
+	if (status)
+		return status;
+	for (size_t i = 0; i < GROUP_COUNT; i++) {
+		doctor.group = GROUPS[i].name;
+		if (is_chosen(&options, doctor.group))
+			GROUPS[i].check(&doctor);
+	}
+	status = json ? print_json(&doctor) : print_text(&doctor);
 	return status ? status : doctor.failed ? EXIT_FUMEHOOD : 0;
 }
 
@@ -254,17 +194,23 @@ const struct command COMMAND_DOCTOR = {
 	.name = "doctor",
 	.summary = "check what this machine can do",
 	.example = "fumehood doctor",
-	.help = "Usage: fumehood doctor [--json]\n"
+	.help = "Usage: fumehood doctor [--json] [GROUP...]\n"
 		"\n"
-		"Checks, by doing it, whether sessions can run here: the layers of the sandbox, "
-		"Python, the\n"
-		"directories. What is missing is shown with its effect and its cure.\n"
+		"Checks, by doing it, whether sessions can run here and what is lost on this "
+		"machine. What is\n"
+		"not as it should be is shown with its effect and its cure.\n"
 		"\n"
 		"  fumehood doctor\n"
+		"  fumehood doctor python fonts                only these groups\n"
+		"  fumehood doctor --json | jq -r '.checks[] | select(.status!=\"ok\") | .cure'\n"
+		"\n"
+		"Groups: system, sandbox, programs, directories, disk, limits, python, session, "
+		"fonts,\n"
+		"records, environments.\n"
 		"\n"
 		"Options:\n"
-		"  -j, --json           one JSON object a check\n"
+		"  -j, --json           as one JSON object\n"
 		"\n"
-		"Exit status: 0, 125 if something is missing.\n",
+		"Exit status: 0, also with warnings; 125 if a check failed: sessions cannot run.\n",
 	.run = command_doctor,
 };

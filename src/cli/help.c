@@ -48,7 +48,7 @@ static int command_help(const struct command *command, int argc, char **argv)
 	about = command_find(options.words[0]);
 	if (!about)
 		return say_usage(command, "there is no command %s", options.words[0]);
-	return say_out(about->help, strlen(about->help));
+	return say_help(about);
 }
 
 const struct command COMMAND_HELP = {

@@ -39,6 +39,15 @@ int say_err(const struct err *err)
 	return err_exit_status(err->code);
 }
 
+int say_help(const struct command *command)
+{
+	cleanup_buf struct buf out = BUF_INIT;
+
+	buf_printf(&out, "%s%s\nman fumehood-%s says more.\n", command->help,
+		   command->help_end ? command->help_end : "", command->name);
+	return say_out(buf_bytes(&out), out.len);
+}
+
 int say_take(struct err *err, const struct fh_error *error)
 {
 	err_set(err, (enum err_code)error->code, "%s", error->text);

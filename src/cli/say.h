@@ -24,6 +24,9 @@ int say_error(const struct fh_error *error);
 int say_usage(const struct command *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Writes the command's help to stdout, and the name of its manual page. As say_out(). */
+int say_help(const struct command *command);
+
 /* Writes text to stdout; 0, or EXIT_FUMEHOOD after saying why it could not be written. */
 int say_out(const char *text, size_t len);
 

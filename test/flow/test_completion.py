@@ -28,7 +28,19 @@ def test_commands(house):
 def test_options_are_those_of_the_help(house):
     assert offered(house, "text", "--ma") == ["--marks", "--max-chars"]
     assert "--session" in offered(house, "repl", "--") and "--help" in offered(house, "repl", "--")
-    assert offered(house, "run", "--tier", "") == ["none", "partial"]
+    assert offered(house, "run", "--tier", "") == ["full", "none"]
+
+
+def test_limits(house):
+    assert offered(house, "run", "--durability", "p") == ["process", "power"]
+    assert offered(house, "limits", "work", "f") == ["files=", "file_bytes="]
+
+
+def test_groups_of_doctor(house):
+    groups = offered(house, "doctor", "")
+    result = house.cli("doctor", "--json", "nosuch")
+    assert result.err.splitlines()[0].endswith("but: %s (fumehood help doctor)" % ", ".join(groups))
+    assert offered(house, "doctor", "fo") == ["fonts"]
 
 
 def test_sessions(house):
@@ -40,6 +52,11 @@ def test_sessions(house):
     finally:
         house.cli("stop", "my lab")
         house.cli("gc", "my lab")
+
+
+def test_actions_of_files(house):
+    assert offered(house, "files", "work", "un") == ["unzip"]
+    assert offered(house, "files", "work", "d") == ["diff", "discard"]
 
 
 def test_files(house):
