@@ -6,7 +6,12 @@ the pool's socket; isolated mode keeps the folder, the user's site-packages and 
 out. The JSON is {"modules": [names to import]}; without it the default list. Imports happen one by
 one: a module that fails or that starts a thread is left out and reported. A thread cannot be
 unstarted, so in that case the zygote executes itself again without that module. A fork copies only
-the calling thread: hence one task, checked before every fork.
+the calling thread: hence one task, checked before every fork. What lies outside of the environment
+is left out too (trusted.py): a session may be able to write it.
+
+A Python that cannot load the extension (plain.py) cannot give guests. It says so ("cold") and what
+a box must show of it, imports nothing and stays, as one that is ready: the pool then watches its
+files as those of any other.
 
 FUMEHOOD_PLAIN_FORK=1 in its environment makes it enter boxes by fork instead of vfork (enter.c).
 """
@@ -17,6 +22,7 @@ import signal
 import sys
 
 POOL = 3
+HERE = os.path.dirname(os.path.abspath(__file__))
 DEFAULT_MODULES = ("IPython", "numpy", "pandas", "matplotlib.pyplot")
 ENVIRONMENT = {
     # Read by libraries when they are loaded. Threads here would forbid every fork.
@@ -30,27 +36,14 @@ ENVIRONMENT = {
 
 def load_engine():
     """Imports the package beside this file and leaves no trace of its folder on sys.path."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path.insert(0, os.path.dirname(here))
+    sys.path.insert(0, os.path.dirname(HERE))
     try:
-        for name in ("_guest", "wire", "guest", "ipython", "prepare", "warmup", "asking",
-                     "completion", "inspection", "variables"):
+        for name in ("_guest", "alone", "trusted", "wire", "guest", "ipython", "prepare", "warmup",
+                     "asking", "completion", "inspection", "variables"):
             importlib.import_module("fumehood_guest." + name)
     finally:
         del sys.path[0]
     return sys.modules["fumehood_guest"]
-
-
-def task_count():
-    return len(os.listdir("/proc/self/task"))
-
-
-def task_names():
-    names = []
-    for task in os.listdir("/proc/self/task"):
-        with open("/proc/self/task/%s/comm" % task, encoding="utf-8", errors="replace") as file:
-            names.append(file.read().strip())
-    return ", ".join(names)
 
 
 class Zygote:
@@ -62,7 +55,9 @@ class Zygote:
         self.package = load_engine()
         self.wire = self.package.wire
         self.native = self.package._guest
-        self.guest = self.package.guest.Guest()
+        self.alone = self.package.alone.Check()
+        self.cold = not hasattr(self.native, "enter")
+        self.guest = None if self.cold else self.package.guest.Guest()
 
     # ---- warming up
 
@@ -73,8 +68,11 @@ class Zygote:
                                   json.dumps(options)])
 
     def check_threads(self, name):
-        if task_count() > 1:
-            self.start_again(name, "starts threads (%s)" % task_names())
+        alone = self.package.alone
+        if alone.tasks() > 1:
+            self.start_again(name, "starts threads (%s)" % alone.task_names())
+        elif alone.shared_mappings():
+            self.start_again(name, "maps shared memory")
 
     def load(self):
         self.check_threads("threads")
@@ -86,7 +84,8 @@ class Zygote:
                 importlib.import_module(name)
                 self.versions[top] = str(getattr(sys.modules[top], "__version__", ""))
             except ModuleNotFoundError as error:
-                if error.name != top:  # not there at all needs no word
+                # Not there at all needs no word, unless somebody has asked for it by name.
+                if error.name != top or "modules" in self.options:
                     self.skipped[top] = str(error)
             except BaseException as error:
                 self.skipped[top] = "%s: %s" % (type(error).__name__, error)
@@ -113,10 +112,11 @@ class Zygote:
             "executable": sys.executable,
             "prefix": sys.prefix,
             "base_prefix": sys.base_prefix,
-            "paths": visible_paths(os.path.dirname(os.path.abspath(__file__))),
+            "paths": visible_paths(HERE),
             "modules": self.versions,
             "skipped": self.skipped,
-            "threads": task_count(),
+            "cold": self.cold,
+            "threads": self.package.alone.tasks(),
         }
 
     # ---- serving
@@ -143,9 +143,14 @@ class Zygote:
 
     def enter(self, cell, body, fds, plain):
         """True in the new guest. In the zygote the pool has been answered."""
-        if task_count() != 1:
-            self.send(self.native.REFUSED, {"message": "the zygote has more than one thread: "
-                                            + task_names(), "step": "threads", "errno": 0}, cell)
+        if self.cold:
+            self.send(self.native.REFUSED, {"message": "this Python has no zygote: its sessions "
+                                            "start cold", "step": "cold", "errno": 0}, cell)
+            return False
+        forbidden = self.alone()
+        if forbidden:
+            self.send(self.native.REFUSED,
+                      {"message": forbidden, "step": "alone", "errno": 0}, cell)
             return False
         try:
             outcome = self.native.enter(body, fds, plain)
@@ -203,7 +208,9 @@ def main():
     options = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
     zygote = Zygote(options)
     try:
-        zygote.load()
+        if not zygote.cold:
+            with zygote.package.trusted.Guard(HERE):
+                zygote.load()
     except BaseException as error:
         zygote.send(zygote.native.FAILED, {"message": "%s: %s" % (type(error).__name__, error),
                                            "stderr": ""})

@@ -43,8 +43,8 @@ static const struct {
 	int type;
 	const char *step;
 } namespaces[] = {
-	{CLONE_NEWUSER, "setns user"}, {CLONE_NEWNS, "setns mnt"},   {CLONE_NEWPID, "setns pid"},
-	{CLONE_NEWNET, "setns net"},   {CLONE_NEWIPC, "setns ipc"},  {CLONE_NEWUTS, "setns uts"},
+	{CLONE_NEWUSER, "setns user"},     {CLONE_NEWNS, "setns mnt"},  {CLONE_NEWPID, "setns pid"},
+	{CLONE_NEWNET, "setns net"},       {CLONE_NEWIPC, "setns ipc"}, {CLONE_NEWUTS, "setns uts"},
 	{CLONE_NEWCGROUP, "setns cgroup"},
 };
 
@@ -70,15 +70,23 @@ static int wait_for(pid_t pid)
 	return status;
 }
 
-/* Moves control, stdout and stderr to 3, 1 and 2, maps the word, and closes all else. */
-static int place_descriptors(const int *fds, const char **step)
+enum { CONTROL, STDOUT, STDERR, WORD, FILTER, RULESET, HIGH_COUNT };
+
+/* Moves control, stdout and stderr to 3, 1 and 2, and maps the word; *filter and *ruleset are what
+ * they are now. */
+static int place_descriptors(const int *fds, int *filter, int *ruleset, const char **step)
 {
-	int high[4];
+	static const int wanted[HIGH_COUNT] = {
+		[CONTROL] = ZYGOTE_FD_CONTROL, [STDOUT] = ZYGOTE_FD_STDOUT,
+		[STDERR] = ZYGOTE_FD_STDERR,   [WORD] = ZYGOTE_FD_WORD,
+		[FILTER] = ZYGOTE_FD_FILTER,   [RULESET] = ZYGOTE_FD_RULESET,
+	};
+	int high[HIGH_COUNT];
 	int null, rc;
 
 	*step = "descriptors";
-	for (int i = 0; i < 4; i++) {
-		high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, HIGH_FD_MIN);
+	for (int i = 0; i < HIGH_COUNT; i++) {
+		high[i] = fcntl(fds[wanted[i]], F_DUPFD_CLOEXEC, HIGH_FD_MIN);
 		if (high[i] < 0)
 			return -errno;
 	}
@@ -87,22 +95,34 @@ static int place_descriptors(const int *fds, const char **step)
 		*step = "open /dev/null";
 		return -errno;
 	}
-	if (dup2(null, 0) < 0 || dup2(high[ZYGOTE_FD_STDOUT], 1) < 0 ||
-	    dup2(high[ZYGOTE_FD_STDERR], 2) < 0 || dup3(high[ZYGOTE_FD_CONTROL], 3, O_CLOEXEC) < 0)
+	if (dup2(null, 0) < 0 || dup2(high[STDOUT], 1) < 0 || dup2(high[STDERR], 2) < 0 ||
+	    dup3(high[CONTROL], 3, O_CLOEXEC) < 0)
 		return -errno;
-	rc = word_map(high[ZYGOTE_FD_WORD]);
+	rc = word_map(high[WORD]);
 	if (rc < 0) {
 		*step = "interrupt word";
 		return rc;
 	}
 	if (null == 0)
 		fcntl(0, F_SETFD, 0);
+	*filter = high[FILTER];
+	*ruleset = high[RULESET];
+	return 0;
+}
+
+/* All that is not 0 to 3; the filter, if it is there already, allows it. */
+static int close_others(const char **step)
+{
+	*step = "descriptors";
 	return syscall(SYS_close_range, 4, ~0U, 0) < 0 ? -errno : 0;
 }
 
-static int settle_in(const struct enter_request *request, const char **step)
+/* Not inlined where vfork() is called: its variables would be taken for that function's. */
+static int __attribute__((noinline))
+settle_in(const struct enter_request *request, const char **step)
 {
-	int rc = place_descriptors(request->fds, step);
+	int filter = -1, ruleset = -1;
+	int rc = place_descriptors(request->fds, &filter, &ruleset, step);
 
 	if (rc < 0)
 		return rc;
@@ -121,7 +141,11 @@ static int settle_in(const struct enter_request *request, const char **step)
 		*step = "dumpable";
 		rc = -errno;
 	}
-	return rc;
+	if (rc == 0)
+		rc = lockdown_ruleset(request->has_ruleset ? ruleset : -1, step);
+	if (rc == 0)
+		rc = lockdown_filter(filter, step);
+	return rc == 0 ? close_others(step) : rc;
 }
 
 /* In the guest: nobody can be told of a failure but the session's stderr and the exit status. */

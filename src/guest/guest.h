@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "protocol.h"
+#include "native.h"
 
 /* ---- channel.c: SEQPACKET messages ---- */
 
@@ -29,8 +29,8 @@ enum { CHANNEL_FDS_MAX = 16 };
 
 struct channel_message {
 	struct guest_header header;
-	PyObject *body;            /* bytes; owned */
-	int fds[CHANNEL_FDS_MAX];  /* owned; the descriptor of a body is already closed */
+	PyObject *body;           /* bytes; owned */
+	int fds[CHANNEL_FDS_MAX]; /* owned; the descriptor of a body is already closed */
 	size_t fd_count;
 };
 
@@ -45,31 +45,6 @@ int channel_receive(int sock, struct channel_message *message);
 
 /* A pidfd of the calling process, CLOEXEC; -errno. */
 int channel_own_pidfd(void);
-
-/* ---- word.c: the interrupt word ---- */
-
-/* Maps the memfd read-only and closes the descriptor. */
-int word_map(int fd);
-/* The number of the cell or ask to interrupt; 0 without a word. */
-uint32_t word_value(void);
-/* True when the last SIGINT was sent by this process itself (os.kill, raise_signal). */
-int word_own_signal(void);
-/* True when PID 1 of the box has sent it: the keeper's doing, never the program's. */
-int word_signal_of_init(void);
-/* Puts a handler before the one that Python has installed for SIGINT, which notes who sent it. */
-int word_watch_signal(void);
-
-/* ---- order.c: the two pipes ---- */
-
-enum { GUEST_CONTROL_FD = 3 }; /* the control socket of a guest, by the protocol */
-
-/* Keeps private copies of descriptors 1 and 2, at numbers that programs do not use by chance. */
-int order_open(void);
-/* Puts descriptors 1 and 2 back where a cell has closed or redirected them. *restored counts. */
-int order_restore(int *restored);
-/* Waits until the reader has emptied both pipes, 5 ms at most. True at once when they are empty. */
-int order_settled(void);
-void order_settle(void);
 
 /* ---- stream.c: the types behind sys.stdout and sys.stderr ---- */
 
@@ -90,6 +65,10 @@ struct lockdown_limits {
 int lockdown_user(const char **step);
 int lockdown_privileges(const char **step);
 int lockdown_limits(const struct lockdown_limits *limits, const char **step);
+/* The Landlock ruleset (-1: none) and the system call filter, a memfd of struct sock_filter: the
+ * last of all. The descriptors stay open. */
+int lockdown_ruleset(int ruleset, const char **step);
+int lockdown_filter(int memfd, const char **step);
 /* Registers the calling thread's rseq area again; a copy made by vfork and fork has lost it. */
 void lockdown_rseq(void);
 
@@ -98,6 +77,7 @@ void lockdown_rseq(void);
 struct enter_request {
 	int fds[ZYGOTE_FDS];
 	struct lockdown_limits limits;
+	int has_ruleset;
 	const char *workspace;
 	int plain; /* fork where vfork would do */
 };

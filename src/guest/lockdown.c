@@ -12,13 +12,16 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
 #include <linux/rseq.h>
+#include <linux/seccomp.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { FILTER_CODE_MAX = 4096, LANDLOCK_RESTRICT_SELF = 446 /* the same everywhere */ };
 enum { BOX_ID = 1000, CAPABILITY_MAX = 64, MEMLOCK_BYTES = 8 * 1024 * 1024 };
 
 static int failed(const char **step, const char *name)
@@ -87,6 +90,29 @@ int lockdown_limits(const struct lockdown_limits *limits, const char **step)
 		return failed(step, "limit of open files");
 	if (limits->file_bytes_max && limit(RLIMIT_FSIZE, limits->file_bytes_max) < 0)
 		return failed(step, "limit of file size");
+	return 0;
+}
+
+int lockdown_ruleset(int ruleset, const char **step)
+{
+	if (ruleset >= 0 && syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0U) < 0)
+		return failed(step, "Landlock");
+	return 0;
+}
+
+int lockdown_filter(int memfd, const char **step)
+{
+	struct sock_filter code[FILTER_CODE_MAX];
+	ssize_t size = pread(memfd, code, sizeof(code), 0);
+	struct sock_fprog program = {.filter = code};
+
+	if (size <= 0 || (size_t)size % sizeof(*code) != 0) {
+		errno = size < 0 ? errno : EINVAL;
+		return failed(step, "system call filter");
+	}
+	program.len = (unsigned short)((size_t)size / sizeof(*code));
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
+		return failed(step, "system call filter");
 	return 0;
 }
 

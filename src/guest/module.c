@@ -1,7 +1,6 @@
 /*
  * The Python face of the extension: thin functions that turn arguments into C and -errno into
- * OSError. What they are for is said in guest.h; protocol numbers are exported so that Python holds
- * no copy of them.
+ * OSError. What they are for is said in guest.h and native.h.
  */
 #include "guest.h"
 
@@ -136,8 +135,7 @@ static PyObject *guest_settle(PyObject *module, PyObject *args)
 	(void)module;
 	(void)args;
 	if (!order_settled()) {
-		Py_BEGIN_ALLOW_THREADS
-		order_settle();
+		Py_BEGIN_ALLOW_THREADS order_settle();
 		Py_END_ALLOW_THREADS
 	}
 	Py_RETURN_NONE;
@@ -149,10 +147,8 @@ static PyObject *guest_flush_c(PyObject *module, PyObject *args)
 {
 	(void)module;
 	(void)args;
-	Py_BEGIN_ALLOW_THREADS
-	fflush(NULL);
-	Py_END_ALLOW_THREADS
-	Py_RETURN_NONE;
+	Py_BEGIN_ALLOW_THREADS fflush(NULL);
+	Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 /* enter(message, fds, plain) -> None in the guest, True in the zygote, or (step, errno) in the
@@ -185,6 +181,7 @@ static PyObject *guest_enter(PyObject *module, PyObject *args)
 	request.limits = (struct lockdown_limits){.processes_max = message.processes_max,
 						  .files_max = message.files_max,
 						  .file_bytes_max = message.file_bytes_max};
+	request.has_ruleset = message.has_ruleset != 0;
 	request.workspace = message.workspace;
 	rc = enter_box(&request, &result);
 	if (rc == 0)
@@ -214,38 +211,6 @@ static PyMethodDef methods[] = {
 	{NULL, NULL, 0, NULL},
 };
 
-static const struct {
-	const char *name;
-	long value;
-} constants[] = {
-	{"PROTOCOL", GUEST_PROTOCOL},
-	{"FLAG_ALLOW_STDIN", GUEST_FLAG_ALLOW_STDIN},
-	{"FLAG_STDERR", GUEST_FLAG_STDERR},
-	{"FLAG_PASSWORD", GUEST_FLAG_PASSWORD},
-	{"FLAG_EOF", GUEST_FLAG_EOF},
-	{"FLAG_WAIT", GUEST_FLAG_WAIT},
-	{"RUN", GUEST_RUN},
-	{"INPUT", GUEST_INPUT},
-	{"HELLO", GUEST_HELLO},
-	{"DISPLAY", GUEST_DISPLAY},
-	{"UPDATE", GUEST_UPDATE},
-	{"RESULT", GUEST_RESULT},
-	{"CLEAR", GUEST_CLEAR},
-	{"ERROR", GUEST_ERROR},
-	{"INPUT_REQUEST", GUEST_INPUT_REQUEST},
-	{"TAGGED", GUEST_TAGGED},
-	{"DONE", GUEST_DONE},
-	{"ASK", GUEST_ASK},
-	{"ANSWER", GUEST_ANSWER},
-	{"ANSWER_BYTES_MAX", GUEST_ANSWER_BYTES_MAX},
-	{"BODY_BYTES_MAX", GUEST_BODY_BYTES_MAX},
-	{"READY", ZYGOTE_READY},
-	{"FAILED", ZYGOTE_FAILED},
-	{"ENTER", ZYGOTE_ENTER},
-	{"ENTERED", ZYGOTE_ENTERED},
-	{"REFUSED", ZYGOTE_REFUSED},
-};
-
 PyMODINIT_FUNC PyInit__guest(void);
 
 PyMODINIT_FUNC PyInit__guest(void)
@@ -258,11 +223,12 @@ PyMODINIT_FUNC PyInit__guest(void)
 		.m_methods = methods,
 	};
 	PyObject *module = PyModule_Create(&definition);
+	const struct guest_constant *constant;
 
 	if (!module)
 		return NULL;
-	for (size_t i = 0; i < sizeof(constants) / sizeof(constants[0]); i++)
-		if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0)
+	for (size_t i = 0; (constant = guest_constant(i)); i++)
+		if (PyModule_AddIntConstant(module, constant->name, constant->value) < 0)
 			goto failed;
 	if (stream_add_types(module) < 0)
 		goto failed;

@@ -17,17 +17,17 @@
 
 enum {
 	GUEST_PROTOCOL = 1,
-	GUEST_INLINE_BYTES_MAX = 60 * 1024,        /* body in the message itself */
-	GUEST_BODY_BYTES_MAX = 256 * 1024 * 1024,  /* body in a memfd */
+	GUEST_INLINE_BYTES_MAX = 60 * 1024,       /* body in the message itself */
+	GUEST_BODY_BYTES_MAX = 256 * 1024 * 1024, /* body in a memfd */
 	GUEST_MESSAGE_BYTES_MAX = 64 * 1024,
 	GUEST_ANSWER_BYTES_MAX = 16 * 1024 * 1024, /* body of an answer */
 };
 
 struct guest_header {
-	uint8_t type;       /* enum guest_message or enum zygote_message */
-	uint8_t flags;      /* GUEST_FLAG_* */
-	uint16_t reserved;  /* 0 */
-	uint32_t cell;      /* the session's number of the cell (1, 2, 3 ...) or ask; 0: none */
+	uint8_t type;      /* enum guest_message or enum zygote_message */
+	uint8_t flags;     /* GUEST_FLAG_* */
+	uint16_t reserved; /* 0 */
+	uint32_t cell;     /* the session's number of the cell (1, 2, 3 ...) or ask; 0: none */
 };
 
 enum {
@@ -37,6 +37,7 @@ enum {
 	GUEST_FLAG_PASSWORD = 8,    /* input_request: do not echo */
 	GUEST_FLAG_EOF = 16,        /* input: end of file instead of a line */
 	GUEST_FLAG_WAIT = 32,       /* clear: at the next output */
+	GUEST_FLAG_SCRIPT = 64,     /* run: the body is JSON, see GUEST_RUN */
 };
 
 /* Numbers of asks have this bit, those of cells have not: both can stand in the interrupt word. */
@@ -44,7 +45,10 @@ enum {
 
 enum guest_message {
 	/* keeper -> guest (end of file on the socket: the guest ends at once by _exit) */
-	/* body: the code, UTF-8. cell: its number, also the value of the interrupt word for it */
+	/* body: the code, UTF-8; with GUEST_FLAG_SCRIPT {"code":"...","file":"..."?,
+	 * "argv":["...",...]?}, where `file` is the absolute path of the script that the code
+	 * is from, and `argv` what stands behind it on its command line. cell: its number, also
+	 * the value of the interrupt word for it */
 	GUEST_RUN = 'X',
 	GUEST_INPUT = 'i', /* body: the line without its end, UTF-8 */
 	/* A question about the variables, only between cells. cell: the ask's number, with
@@ -52,17 +56,22 @@ enum guest_message {
 	 * {"op":"inspect","code":"...","cursor_pos":n,"detail_level":0|1} or
 	 * {"op":"variables","pattern":"..."?,"max":n} */
 	GUEST_ASK = 'A',
+	/* Between two cells; nothing answers it. Body: {"variables":{"NAME":"value"|null,...},
+	 * "packages":"/folder"?}: sets (null: takes away) variables of the environment, for the
+	 * interpreter and what it starts from now on, and names the folder for packages that are
+	 * installed in the session */
+	GUEST_ENVIRONMENT = 'V',
 
 	/* guest -> keeper; bodies are JSON objects in UTF-8 unless said otherwise */
 	/* {"protocol":1,"python":"3.11.2","implementation":"CPython","shell":"ipython"|"plain",
 	 * "modules":{"numpy":"2.4.6",...},"language_info":{...}} + one descriptor: pidfd of
 	 * itself */
 	GUEST_HELLO = 'H',
-	GUEST_DISPLAY = 'd', /* {"data":{...},"metadata":{...},"display_id":"..."?} */
-	GUEST_UPDATE = 'u',  /* as display, display_id required */
-	GUEST_RESULT = 'r',  /* {"data":{...},"metadata":{...},"execution_count":n} */
-	GUEST_CLEAR = 'c',   /* no body; GUEST_FLAG_WAIT */
-	GUEST_ERROR = 'x',   /* {"ename":"...","evalue":"...","traceback":["...",...]} */
+	GUEST_DISPLAY = 'd',       /* {"data":{...},"metadata":{...},"display_id":"..."?} */
+	GUEST_UPDATE = 'u',        /* as display, display_id required */
+	GUEST_RESULT = 'r',        /* {"data":{...},"metadata":{...},"execution_count":n} */
+	GUEST_CLEAR = 'c',         /* no body; GUEST_FLAG_WAIT */
+	GUEST_ERROR = 'x',         /* {"ename":"...","evalue":"...","traceback":["...",...]} */
 	GUEST_INPUT_REQUEST = 'I', /* body: the prompt, UTF-8 text; GUEST_FLAG_PASSWORD */
 	/* no body: the guest waits for both pipes to become empty (exact order); read now */
 	GUEST_WAITING = 'w',
@@ -84,7 +93,8 @@ enum zygote_message {
 	/* zygote -> pool -> keeper: JSON {"protocol":1,"python":"3.11.2",
 	 * "executable":"/usr/bin/python3.11","prefix":..,"base_prefix":..,
 	 * "paths":[absolute paths that a guest must see, without those under /usr],
-	 * "modules":{name:version},"skipped":{name:reason},"threads":1} */
+	 * "modules":{name:version},"skipped":{name:reason},"threads":1,
+	 * "cold":true: it gives no guests, sessions of this Python start cold} */
 	ZYGOTE_READY = 'R',
 	ZYGOTE_FAILED = 'F',  /* JSON {"message":"...","stderr":"..."} */
 	ZYGOTE_ENTER = 'E',   /* keeper -> pool -> zygote: struct zygote_enter + ZYGOTE_FDS fds */
@@ -94,18 +104,21 @@ enum zygote_message {
 
 /* Order of the descriptors that come with ZYGOTE_ENTER. */
 enum zygote_fd {
-	ZYGOTE_FD_CONTROL,    /* becomes 3 in the guest, SEQPACKET, CLOEXEC */
-	ZYGOTE_FD_STDOUT,     /* becomes 1: write end of a pipe */
-	ZYGOTE_FD_STDERR,     /* becomes 2 */
-	ZYGOTE_FD_WORD,       /* the interrupt word: a memfd, sealed against later writers */
-	ZYGOTE_FD_NAMESPACE,  /* seven of them: user, mnt, pid, net, ipc, uts, cgroup */
-	ZYGOTE_FDS = ZYGOTE_FD_NAMESPACE + 7
+	ZYGOTE_FD_CONTROL,   /* becomes 3 in the guest, SEQPACKET, CLOEXEC */
+	ZYGOTE_FD_STDOUT,    /* becomes 1: write end of a pipe */
+	ZYGOTE_FD_STDERR,    /* becomes 2 */
+	ZYGOTE_FD_WORD,      /* the interrupt word: a memfd, sealed against later writers */
+	ZYGOTE_FD_NAMESPACE, /* seven of them: user, mnt, pid, net, ipc, uts, cgroup */
+	ZYGOTE_FD_FILTER = ZYGOTE_FD_NAMESPACE + 7, /* a memfd of struct sock_filter */
+	ZYGOTE_FD_RULESET,                          /* Landlock's, if the request has one */
+	ZYGOTE_FDS
 };
 
 struct zygote_enter {
 	struct guest_header header;
 	uint64_t processes_max, files_max, file_bytes_max; /* rlimits; 0: leave */
-	char workspace[64];                                 /* "/workspace" */
+	uint64_t has_ruleset; /* 1; 0: ZYGOTE_FD_RULESET is any descriptor */
+	char workspace[64];   /* "/workspace" */
 };
 
 /*

@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "base/settings.h"
 #include "base/socket.h"
 #include "pool/command.h"
 #include "pool/log.h"
@@ -28,15 +29,13 @@
 #include "pool/server.h"
 
 enum {
-	IDLE_S = 600,
-	IDLE_S_MAX = 10 * 365 * 24 * 3600,
 	/* The queue's descriptors, one a connection, and some to spare. */
 	FILES_WANTED = QUEUE_ORDERS_MAX * ZYGOTE_FDS + 1024 + 256,
 };
 
 struct options {
 	const char *python;
-	int64_t idle_s;
+	int64_t idle_s; /* 0: what the configuration says */
 	bool started;
 };
 
@@ -62,7 +61,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 	char *end;
 	int option;
 
-	*options = (struct options){.idle_s = IDLE_S};
+	*options = (struct options){.idle_s = 0};
 	while ((option = getopt_long(argc, argv, "h", names, NULL)) != -1) {
 		switch (option) {
 		case 'p':
@@ -71,7 +70,8 @@ static int parse_options(int argc, char **argv, struct options *options)
 		case 'i':
 			errno = 0;
 			options->idle_s = strtol(optarg, &end, 10);
-			if (errno || *end || options->idle_s < 1 || options->idle_s > IDLE_S_MAX)
+			if (errno || *end || options->idle_s < 1 ||
+			    options->idle_s > SETTINGS[SETTING_POOL_IDLE_S].max)
 				return 1 + usage(stderr);
 			break;
 		case 's':
@@ -194,6 +194,7 @@ int main(int argc, char **argv)
 	struct pool_names names;
 	cleanup_free char *directory = NULL, *guest = NULL, *script = NULL;
 	struct server_params params;
+	struct tuning tuning;
 
 	if (status)
 		return status - 1;
@@ -205,12 +206,11 @@ int main(int argc, char **argv)
 	script = mem_format("%s/fumehood_guest/zygote.py", guest);
 	pool_names_init(&names, options.python);
 	params = (struct server_params){
-		.python = options.python,
+		.tuning = &tuning,
 		.script = script,
 		.directory = directory,
 		.socket_name = names.socket,
 		.lock_name = names.lock,
-		.idle_s = options.idle_s,
 	};
 	if (prepare(&options, directory, &names, &params, &err) < 0)
 		return fail(&options, &err);
@@ -219,6 +219,9 @@ int main(int argc, char **argv)
 		close(POOL_FD_REPORT);
 	}
 	pool_log("fumehood-pool %s for %s", FH_VERSION, options.python);
+	/* Now that there is a log: a broken file keeps no pool from starting. */
+	tuning_init(&tuning, options.python, options.idle_s);
 	server_run(&params);
+	tuning_release(&tuning);
 	return 0;
 }

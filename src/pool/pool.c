@@ -98,11 +98,18 @@ static int read_report(int fd, struct err *err)
 		       len > 0 ? report : "it ended without a word");
 }
 
-/* Copies "NAME=value" of those variables that decide where things are; NULL-terminated. */
+/* Copies "NAME=value" of those variables that decide where things are, or are meant for a pool;
+ * NULL-terminated. The other settings are not: what one user of a pool wants is not for all. */
 static void choose_environment(char *variables[], size_t max)
 {
-	static const char *const names[] = {"PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
-					   "FUMEHOOD_LIBEXEC"};
+	static const char *const names[] = {"PATH",
+					    "HOME",
+					    "XDG_RUNTIME_DIR",
+					    "XDG_STATE_HOME",
+					    "XDG_CONFIG_HOME",
+					    "FUMEHOOD_LIBEXEC",
+					    "FUMEHOOD_CONFIG",
+					    "FUMEHOOD_POOL_IDLE_S"};
 	size_t count = 0;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && count + 1 < max; i++) {
@@ -120,7 +127,7 @@ static int start_pool(const char *python, int lock, struct err *err)
 	cleanup_free char *program = paths_helper("fumehood-pool", err);
 	cleanup_fd int in = -1, out = -1;
 	const char *const argv[] = {program, "--python", python, "--started", NULL};
-	char *variables[8];
+	char *variables[16];
 	int ends[2], failed;
 
 	if (!program)
@@ -215,14 +222,15 @@ int pool_connect(const char *python, struct err *err)
 /* ---- messages ---- */
 
 /* The next message of one of the wanted types (0: no second one); others are skipped. Its body goes
- * to `body`. Returns the type. */
+ * to `body`, a descriptor that comes with it to *given if that is -1 (may be NULL). Returns the
+ * type. */
 static int await_message(int fd, uint8_t first, uint8_t second, int64_t until_us, struct buf *body,
-			 struct err *err)
+			 int *given, struct err *err)
 {
 	for (;;) {
 		int fds[SOCKET_FDS_MAX];
 		size_t fd_count = SOCKET_FDS_MAX;
-		bool truncated = false;
+		bool truncated = false, wanted;
 		struct guest_header header;
 		ssize_t len;
 
@@ -236,15 +244,22 @@ static int await_message(int fd, uint8_t first, uint8_t second, int64_t until_us
 			continue;
 		if (len <= 0)
 			return err_set(err, ERR_GONE, "the pool has ended; connect again");
-		for (size_t i = 0; i < fd_count; i++)
-			close(fds[i]);
 		buf_added(body, (size_t)len);
+		memset(&header, 0, sizeof(header));
+		memcpy(&header, buf_bytes(body), body->len < sizeof(header) ? 0 : sizeof(header));
+		wanted = !truncated && body->len >= sizeof(header) &&
+			 (header.type == first || (second && header.type == second));
+		for (size_t i = 0; i < fd_count; i++) {
+			if (wanted && given && *given < 0)
+				*given = fds[i];
+			else
+				close(fds[i]);
+		}
 		if (truncated || body->len < sizeof(header))
 			return err_set(err, ERR_INVALID,
 				       "a message of the pool has a wrong length");
-		memcpy(&header, buf_bytes(body), sizeof(header));
 		buf_consume(body, sizeof(header));
-		if (header.type == first || (second && header.type == second))
+		if (wanted)
 			return header.type;
 	}
 }
@@ -262,15 +277,18 @@ static const char *last_line(const char *text, size_t *len)
 	return text + start;
 }
 
-struct json *pool_environment(int fd, int timeout_ms, struct err *err)
+struct json *pool_environment(int fd, int timeout_ms, int *family, struct err *err)
 {
 	int64_t until_us = clock_monotonic_us() + timeout_ms * INT64_C(1000);
 	cleanup_buf struct buf text = BUF_INIT;
 	cleanup_json struct json *body = NULL;
 	const char *message, *words, *line;
 	size_t len;
-	int type = await_message(fd, ZYGOTE_READY, ZYGOTE_FAILED, until_us, &text, err);
+	int type;
 
+	if (family)
+		*family = -1;
+	type = await_message(fd, ZYGOTE_READY, ZYGOTE_FAILED, until_us, &text, family, err);
 	if (type < 0)
 		return NULL;
 	body = json_parse(buf_bytes(&text), text.len, &JSON_LIMITS, err);
@@ -339,7 +357,7 @@ struct json *pool_list(struct err *err)
 						    POOL_LIST, NULL);
 		struct json *status = NULL;
 
-		if (fd >= 0 && await_message(fd, POOL_STATUS, 0, until_us, &text, NULL) >= 0)
+		if (fd >= 0 && await_message(fd, POOL_STATUS, 0, until_us, &text, NULL, NULL) >= 0)
 			status = json_parse(buf_bytes(&text), text.len, &JSON_LIMITS, NULL);
 		if (status)
 			json_push(list, status);
@@ -361,7 +379,7 @@ static int stop_one(const char *directory, const char *name, struct err *err)
 	/* No message has type 0xff: this reads on to the end of file, which comes when all is
 	 * ended. */
 	if (fd >= 0)
-		await_message(fd, 0xff, 0, until_us, &text, &why);
+		await_message(fd, 0xff, 0, until_us, &text, NULL, &why);
 	if (why.code == ERR_GONE)
 		return 1;
 	if (err)

@@ -3,8 +3,9 @@
  *
  * One pool process per Python environment owns the zygote (zygote.c) and a spare (spare.h). It
  * listens on pool-<16 hex of the environment>.sock in the runtime directory, is started on demand
- * under the lock pool-<16 hex>.lock, and ends when no keeper has asked for 10 minutes. Its death
- * harms no session: guests live on; the next request starts a new pool.
+ * under the lock pool-<16 hex>.lock, and ends when no keeper has asked for 10 minutes, or for what
+ * the configuration says (tuning.h). Its death harms no session: guests live on; the next request
+ * starts a new pool.
  *
  * Messages are those of guest/protocol.h, passed on to the zygote with their descriptors. On
  * connecting, the pool sends ZYGOTE_READY (or ZYGOTE_FAILED) once, as soon as the zygote has said
@@ -32,19 +33,10 @@
 int pool_connect(const char *python, struct err *err);
 
 /* Waits for the ZYGOTE_READY message. The caller owns the JSON. ERR_ENGINE with the zygote's own
- * words (also its stderr's tail) when it failed; ERR_TIMEOUT after `timeout_ms`. */
-struct json *pool_environment(int fd, int timeout_ms, struct err *err);
-
-/* The Python that is used when none is chosen: $FUMEHOOD_PYTHON, else the default environment
- * (paths_data()/venv/bin/python) if it exists, else python3 on PATH, else /usr/bin/python3; made
- * absolute and, for version manager shims, resolved to what they run. What was chosen and does not
- * work is an error; the next one is not tried. The caller owns the result. */
-char *pool_default_python(struct err *err);
-
-/* Makes a given name absolute: a path to an executable, a venv (or conda) directory, or a name on
- * PATH. Names of the same environment give the same path. May run a version manager's shim, which
- * takes 10 s at most. The caller owns the result. */
-char *pool_resolve_python(const char *name, struct err *err);
+ * words (also its stderr's tail) when it failed; ERR_TIMEOUT after `timeout_ms`. *family (may be
+ * NULL) becomes the user namespace of its nursery, owned by the caller, beneath which a box must be
+ * made that its guests shall enter; -1 when the zygote is not confined. */
+struct json *pool_environment(int fd, int timeout_ms, int *family, struct err *err);
 
 /* The pools that run now: an array of {"python":..,"pid":..,"guests":n,"idle_s":n,"state":..,
  * "zygote":pid or 0,"waiting":n,"spare":..,"spare_pid":pid or 0}: guests given so far, seconds

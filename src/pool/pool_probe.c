@@ -13,6 +13,7 @@
  */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/python.h"
 #include "pool/command.h"
 #include "pool/pool.h"
 
@@ -62,7 +63,7 @@ static int environment(const char *python, const char *wait_ms)
 
 	if (fd < 0)
 		return fail(&err);
-	return print_json(pool_environment(fd, ms, &err), &err);
+	return print_json(pool_environment(fd, ms, NULL, &err), &err);
 }
 
 static int compare(const void *a, const void *b)
@@ -113,9 +114,9 @@ int main(int argc, char **argv)
 	struct err err = ERR_INIT;
 
 	if (strcmp(verb, "resolve") == 0 && name)
-		return print_path(pool_resolve_python(name, &err), &err);
+		return print_path(python_resolve(name, &err), &err);
 	if (strcmp(verb, "default") == 0)
-		return print_path(pool_default_python(&err), &err);
+		return print_path(python_default(&err), &err);
 	if (strcmp(verb, "names") == 0 && name)
 		return print_names(name);
 	if (strcmp(verb, "environment") == 0 && name)

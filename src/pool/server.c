@@ -153,9 +153,12 @@ static void on_idle_time(uv_timer_t *timer)
 	struct server *server = timer->data;
 	enum warmth state = warmer_state(server->warmer);
 	int64_t now_us = clock_monotonic_us();
-	int64_t fresh_s = server->params->idle_s < FRESH_S ? server->params->idle_s : FRESH_S;
-	int64_t due_us = server->order_us + server->params->idle_s * 1000000;
+	int64_t idle_s, fresh_s, due_us;
 
+	tuning_refresh(server->params->tuning);
+	idle_s = server->params->tuning->idle_s;
+	fresh_s = idle_s < FRESH_S ? idle_s : FRESH_S;
+	due_us = server->order_us + idle_s * 1000000;
 	if (due_us < server->accept_us + fresh_s * 1000000)
 		due_us = server->accept_us + fresh_s * 1000000;
 	/* Somebody may be waiting for a zygote that takes long to start. */
@@ -206,7 +209,7 @@ void server_run(const struct server_params *params)
 	};
 	struct spare_params spare_params = {
 		.loop = &server.loop,
-		.python = params->python,
+		.python = params->tuning->python,
 		.directory = params->directory,
 		.given = server_spare_given,
 		.data = &server,
@@ -217,7 +220,7 @@ void server_run(const struct server_params *params)
 	server.accept_us = server.order_us;
 	remember_socket_file(&server);
 	queue_init(&server.queue);
-	server.warmer = warmer_new(&server.loop, params->python, params->script, params->files_soft,
+	server.warmer = warmer_new(&server.loop, params->tuning, params->script, params->files_soft,
 				   &SERVER_WARMER_EVENTS, &server);
 	spare_params.warmer = server.warmer;
 	server.spare = spare_new(&spare_params);

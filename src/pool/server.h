@@ -18,16 +18,16 @@
 #include <sys/resource.h>
 
 #include "base/err.h"
+#include "pool/tuning.h"
 
 struct server_params {
-	const char *python;    /* absolute */
+	struct tuning *tuning; /* borrowed; has the Python and how long it may idle */
 	const char *script;    /* absolute path of zygote.py */
 	const char *directory; /* of socket and lock file */
 	const char *socket_name, *lock_name;
 	int listener;      /* non-blocking, listening; taken over */
 	int lock;          /* holds the lock; taken over */
 	int signals;       /* signalfd: readable means end; borrowed */
-	int64_t idle_s;    /* ends after so many seconds without an order */
 	rlim_t files_soft; /* see zygote.h */
 };
 

@@ -63,9 +63,9 @@ void connection_close(struct connection *connection)
 }
 
 /* One who does not read what was sent is cut off: 200 KB of answers wait for it already. */
-static void connection_send(struct connection *connection, const void *bytes, size_t len)
+static void connection_send(struct connection *connection, const void *bytes, size_t len, int fd)
 {
-	if (socket_send(connection->fd, bytes, len, NULL, 0) < 0)
+	if (socket_send(connection->fd, bytes, len, &fd, fd >= 0) < 0)
 		connection_close(connection);
 }
 
@@ -78,7 +78,7 @@ static void connection_send_json(struct connection *connection, uint8_t type,
 	buf_append(&out, &header, sizeof(header));
 	if (body)
 		json_write(&out, body);
-	connection_send(connection, buf_bytes(&out), out.len);
+	connection_send(connection, buf_bytes(&out), out.len, -1);
 }
 
 /* `asker` NULL: nobody is there to hear it. */
@@ -165,11 +165,11 @@ static void on_answered(void *data, const void *bytes, size_t len)
 	memcpy(&header, bytes, sizeof(header));
 	if (header.type == ZYGOTE_ENTERED && (!asker || !asker->spare)) {
 		server->guests++;
-		if (!server->ending)
+		if (!server->ending && server->params->tuning->spare)
 			spare_want(server->spare);
 	}
 	if (asker)
-		connection_send(asker, bytes, len);
+		connection_send(asker, bytes, len, -1);
 	go_on(server);
 }
 
@@ -192,7 +192,8 @@ static void tell(struct connection *connection, enum warmth state)
 	if (connection->told || (state != WARM_READY && state != WARM_FAILED))
 		return;
 	connection->told = true;
-	connection_send(connection, buf_bytes(message), message->len);
+	connection_send(connection, buf_bytes(message), message->len,
+			warmer_family(connection->server->warmer));
 }
 
 static void on_settled(void *data)
@@ -263,7 +264,7 @@ static void say_status(struct connection *connection)
 	struct server *server = connection->server;
 	cleanup_json struct json *body = json_new_object();
 
-	json_set_string(body, "python", server->params->python);
+	json_set_string(body, "python", server->params->tuning->python);
 	json_set_int(body, "pid", getpid());
 	json_set_int(body, "guests", (int64_t)server->guests);
 	json_set_int(body, "idle_s", (clock_monotonic_us() - server->order_us) / 1000000);

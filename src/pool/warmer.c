@@ -16,7 +16,8 @@
 
 struct warmer {
 	uv_loop_t *loop;
-	char *python, *script;
+	struct tuning *tuning;
+	char *script;
 	rlim_t files_soft;
 	const struct warmer_events *events;
 	void *data;
@@ -25,6 +26,7 @@ struct warmer {
 	struct zygote *zygote;    /* in STARTING and READY */
 	const char *doomed;       /* why we killed it; NULL: we did not */
 	struct fingerprint print; /* of the environment that `zygote` has imported */
+	uint64_t list;            /* which modules it was told to import: tuning's generation */
 	bool busy;
 	bool stale;        /* the environment has changed, but an order is under way */
 	bool leaving;      /* its socket has ended, its process not yet */
@@ -191,6 +193,16 @@ static void watch_environment(struct warmer *warmer, const struct json *body)
 	}
 }
 
+static int log_skipped(const char *key, size_t key_len, struct json *value, void *data)
+{
+	const char *reason = json_string(value, NULL);
+
+	(void)key_len;
+	(void)data;
+	pool_log("not imported: %s: %s", key, reason ? reason : "without a reason");
+	return 0;
+}
+
 static void on_ready(struct warmer *warmer, const void *bytes, size_t len)
 {
 	const char *text = (const char *)bytes + sizeof(struct guest_header);
@@ -211,6 +223,7 @@ static void on_ready(struct warmer *warmer, const void *bytes, size_t len)
 	warmer->ready_us = clock_monotonic_us();
 	pool_log("zygote %d is ready after %lld ms", (int)zygote_pid(warmer->zygote),
 		 (long long)(warmer->ready_us - warmer->start_us) / 1000);
+	json_each(json_get(body, "skipped"), log_skipped, NULL);
 	warmer->events->settled(warmer->data);
 }
 
@@ -282,11 +295,11 @@ static char *ancestor(const char *path, unsigned levels)
  * a change. */
 static void watch_files(struct warmer *warmer)
 {
-	cleanup_free char *prefix = ancestor(warmer->python, 2);
+	cleanup_free char *prefix = ancestor(warmer->tuning->python, 2);
 	cleanup_free char *folder = ancestor(warmer->script, 1);
 
 	fingerprint_release(&warmer->print);
-	fingerprint_add(&warmer->print, warmer->python);
+	fingerprint_add(&warmer->print, warmer->tuning->python);
 	fingerprint_add_package(&warmer->print, folder);
 	fingerprint_add_prefix(&warmer->print, prefix);
 }
@@ -295,9 +308,9 @@ static void watch_files(struct warmer *warmer)
  * call. */
 static void begin(struct warmer *warmer)
 {
-	const struct zygote_params params = {
+	struct zygote_params params = {
 		.loop = warmer->loop,
-		.python = warmer->python,
+		.python = warmer->tuning->python,
 		.script = warmer->script,
 		.files_soft = warmer->files_soft,
 		.message = on_message,
@@ -307,6 +320,9 @@ static void begin(struct warmer *warmer)
 
 	assert(!warmer->zygote);
 	watch_files(warmer);
+	tuning_refresh(warmer->tuning);
+	warmer->list = warmer->tuning->generation;
+	params.modules = warmer->tuning->modules;
 	warmer->generation++;
 	warmer->start_us = clock_monotonic_us();
 	warmer->state = WARM_STARTING;
@@ -316,10 +332,18 @@ static void begin(struct warmer *warmer)
 		pool_log("zygote %d is started", (int)zygote_pid(warmer->zygote));
 }
 
+/* What a zygote of now would have otherwise, or NULL. */
+static const char *what_changed(struct warmer *warmer)
+{
+	tuning_refresh(warmer->tuning);
+	return warmer->list != warmer->tuning->generation ? "the list of modules"
+							  : fingerprint_changed(&warmer->print);
+}
+
 /* READY: whether it still is what the disk says. An order under way is finished first. */
 static void ask_ready(struct warmer *warmer)
 {
-	const char *changed = warmer->stale ? NULL : fingerprint_changed(&warmer->print);
+	const char *changed = warmer->stale ? NULL : what_changed(warmer);
 
 	if (changed) {
 		pool_log("%s has changed: a new zygote is needed", changed);
@@ -331,7 +355,7 @@ static void ask_ready(struct warmer *warmer)
 
 static void ask_failed(struct warmer *warmer)
 {
-	const char *changed = fingerprint_changed(&warmer->print);
+	const char *changed = what_changed(warmer);
 
 	if (changed) {
 		pool_log("%s has changed: trying again", changed);
@@ -362,6 +386,11 @@ enum warmth warmer_ask(struct warmer *warmer)
 enum warmth warmer_state(const struct warmer *warmer)
 {
 	return warmer->state;
+}
+
+int warmer_family(const struct warmer *warmer)
+{
+	return warmer->state == WARM_READY ? zygote_family(warmer->zygote) : -1;
 }
 
 const struct buf *warmer_message(const struct warmer *warmer)
@@ -404,13 +433,13 @@ int warmer_enter(struct warmer *warmer, const void *bytes, size_t len, const int
 	return 0;
 }
 
-struct warmer *warmer_new(uv_loop_t *loop, const char *python, const char *script,
+struct warmer *warmer_new(uv_loop_t *loop, struct tuning *tuning, const char *script,
 			  rlim_t files_soft, const struct warmer_events *events, void *data)
 {
 	struct warmer *warmer = mem_zalloc(sizeof(*warmer));
 
 	warmer->loop = loop;
-	warmer->python = mem_string(python);
+	warmer->tuning = tuning;
 	warmer->script = mem_string(script);
 	warmer->files_soft = files_soft;
 	warmer->events = events;
@@ -439,7 +468,6 @@ void warmer_free(struct warmer *warmer)
 	fingerprint_release(&warmer->print);
 	buf_release(&warmer->message);
 	free(warmer->reason);
-	free(warmer->python);
 	free(warmer->script);
 	free(warmer);
 }

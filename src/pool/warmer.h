@@ -5,7 +5,8 @@
  *   WARM_COLD ───────> WARM_STARTING ───────────────> WARM_READY
  *                        │  │     ^                       │
  *     it says FAILED, or │  │     │ 1 s after the         │ it dies, or the
- *     cannot be executed │  │dies │ last start            │ environment has changed
+ *     cannot be executed │  │dies │ last start            │ environment or the list of
+ *                        │  │     │                       │ modules has changed
  *                        │  v     │                       │
  *                        │ WARM_WAITING <─────────────────┘
  *                        v
@@ -34,6 +35,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "pool/tuning.h"
 #include "pool/zygote.h"
 
 enum warmth { WARM_COLD, WARM_STARTING, WARM_WAITING, WARM_READY, WARM_FAILED, WARM_CLOSED };
@@ -59,9 +61,9 @@ struct warmer_events {
 
 struct warmer;
 
-/* `python` and `script` (zygote.py) are absolute paths, copied; `events` is borrowed. Nothing is
- * started yet. */
-struct warmer *warmer_new(uv_loop_t *loop, const char *python, const char *script,
+/* `script` (zygote.py) is an absolute path, copied; `tuning`, which has the Python, and `events`
+ * are borrowed. Nothing is started yet. */
+struct warmer *warmer_new(uv_loop_t *loop, struct tuning *tuning, const char *script,
 			  rlim_t files_soft, const struct warmer_events *events, void *data);
 
 /* After warmer_close(); the loop frees the processes when they have ended. */
@@ -77,6 +79,10 @@ enum warmth warmer_state(const struct warmer *warmer);
 /* The message for keepers: ZYGOTE_READY in WARM_READY, ZYGOTE_FAILED in WARM_FAILED, as it goes
  * over the socket. Borrowed. */
 const struct buf *warmer_message(const struct warmer *warmer);
+
+/* The descriptor that goes with it: zygote_family() of the zygote that is ready, else -1. Borrowed.
+ */
+int warmer_family(const struct warmer *warmer);
 
 /* Why there is no zygote, in WARM_FAILED. Borrowed. */
 const char *warmer_reason(const struct warmer *warmer);

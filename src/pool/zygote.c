@@ -23,8 +23,12 @@
 
 #include "base/child.h"
 #include "base/mem.h"
+#include "base/python.h"
 #include "base/socket.h"
 #include "guest/protocol.h"
+#include "pool/layout.h"
+#include "pool/log.h"
+#include "sandbox/nursery.h"
 
 enum {
 	LEAVE_MS = 2000,      /* from the end of its socket to SIGKILL */
@@ -35,9 +39,9 @@ enum {
 
 struct zygote {
 	struct zygote_params params;
-	struct child child;
-	int socket, pipe; /* -1: closed */
-	int pidfd;        /* borrowed from child, which child_wait() closes */
+	struct nursery nursery; /* its child is the process, confined or not */
+	int socket, pipe;       /* -1: closed */
+	int pidfd;              /* borrowed from child, which child_wait() closes */
 	uv_poll_t socket_poll, pipe_poll, pidfd_poll;
 	uv_timer_t leave_timer;
 	unsigned handles; /* not closed yet */
@@ -50,6 +54,7 @@ static void zygote_free_if_done(struct zygote *zygote)
 	if (!zygote->retired || zygote->handles > 0)
 		return;
 	buf_release(&zygote->words);
+	nursery_release(&zygote->nursery);
 	free(zygote);
 }
 
@@ -163,7 +168,7 @@ static void on_process_end(uv_poll_t *poll, int status, int events)
 	uv_timer_stop(&zygote->leave_timer);
 	uv_close((uv_handle_t *)&zygote->leave_timer, on_closed);
 	zygote->reaped = true;
-	describe_end(child_wait(&zygote->child), reason, sizeof(reason));
+	describe_end(child_wait(&zygote->nursery.child), reason, sizeof(reason));
 	/* Its last words, then its last messages: a ZYGOTE_FAILED among them wants the words. */
 	read_words(zygote);
 	read_messages(zygote);
@@ -200,12 +205,45 @@ static void watch(struct zygote *zygote, uv_poll_t *poll, int fd, uv_poll_cb eve
 	(void)failed;
 }
 
-/* Runs the interpreter; `socket` and `out` become its 3 and its 1 and 2. */
-static int run_python(const struct zygote_params *params, int socket, int out, struct child *child,
-		      struct err *err)
+/* In a nursery; where none can be built, outside of one, which the log and every session say. */
+static int launch(struct zygote *zygote, const struct nursery_params *params, struct err *err)
 {
+	const struct child_params unconfined = {
+		.path = params->path,
+		.argv = params->argv,
+		.envp = params->envp,
+		.fds = params->fds,
+		.fd_count = params->fd_count,
+		.new_session = true,
+		.directory = "/",
+	};
+	struct err why = ERR_INIT;
+
+	if (params->read && nursery_start(&zygote->nursery, params, &why) == 0)
+		return 0;
+	if (params->read && why.code != ERR_SANDBOX && why.code != ERR_DENIED) {
+		if (err)
+			*err = why;
+		return -1;
+	}
+	if (python_is_made(params->path))
+		return err_set(err, ERR_SANDBOX,
+			       "an environment that was made from packages runs in a sandbox only, "
+			       "and there can be none: %s",
+			       why.text);
+	if (params->read)
+		pool_log("the zygote is not confined: %s", why.text);
+	return child_start(&unconfined, &zygote->nursery.child, err);
+}
+
+/* Runs the interpreter; `socket` and `out` become its 3 and its 1 and 2. */
+static int run_python(struct zygote *zygote, int socket, int out, struct err *err)
+{
+	const struct zygote_params *params = &zygote->params;
 	const char *slash = strrchr(params->python, '/');
-	cleanup_free char *options = mem_format("{\"protocol\":%d}", GUEST_PROTOCOL);
+	cleanup_free char *options = mem_format("{\"protocol\":%d%s%s}", GUEST_PROTOCOL,
+						params->modules ? ",\"modules\":" : "",
+						params->modules ? params->modules : "");
 	cleanup_free char *path = mem_format("PATH=%.*s:/usr/local/bin:/usr/bin:/bin",
 					     (int)(slash - params->python), params->python);
 	const char *const argv[] = {params->python, "-I",           "-X",    "utf8",
@@ -221,24 +259,23 @@ static int run_python(const struct zygote_params *params, int socket, int out, s
 		NULL,
 	};
 	const int fds[] = {-1, out, out, socket};
-	const struct child_params child_params = {
-		.path = params->python,
-		.argv = argv,
-		.envp = envp,
-		.fds = fds,
-		.fd_count = 4,
-		.new_session = true,
-		.directory = "/",
-	};
+	cleanup_layout struct layout layout = LAYOUT_INIT;
+	struct nursery_params nursery = {
+		.path = params->python, .argv = argv, .envp = envp, .fds = fds, .fd_count = 4};
+	struct err why = ERR_INIT;
 	struct rlimit files;
 
-	if (child_start(&child_params, child, err) < 0)
+	if (layout_find(&layout, params->python, params->script, &why) == 0)
+		nursery.read = (const char *const *)layout.paths;
+	else
+		pool_log("the zygote is not confined: %s", why.text);
+	if (launch(zygote, &nursery, err) < 0)
 		return -1;
 	/* A guest whose policy leaves this limit alone must get the user's, not the pool's. */
-	if (prlimit(child->pid, RLIMIT_NOFILE, NULL, &files) == 0) {
+	if (prlimit(zygote->nursery.child.pid, RLIMIT_NOFILE, NULL, &files) == 0) {
 		files.rlim_cur =
 			params->files_soft < files.rlim_max ? params->files_soft : files.rlim_max;
-		prlimit(child->pid, RLIMIT_NOFILE, &files, NULL);
+		prlimit(zygote->nursery.child.pid, RLIMIT_NOFILE, &files, NULL);
 	}
 	return 0;
 }
@@ -247,7 +284,6 @@ struct zygote *zygote_start(const struct zygote_params *params, struct err *err)
 {
 	cleanup_fd int ours = -1, theirs = -1, in = -1, out = -1;
 	struct zygote *zygote;
-	struct child child;
 	int sockets[2], pipes[2];
 
 	assert(params->python[0] == '/');
@@ -266,13 +302,14 @@ struct zygote *zygote_start(const struct zygote_params *params, struct err *err)
 		err_sys(err, "the zygote's pipe cannot be made non-blocking");
 		return NULL;
 	}
-	if (run_python(params, theirs, out, &child, err) < 0)
-		return NULL;
-
 	zygote = mem_zalloc(sizeof(*zygote));
 	zygote->params = *params;
-	zygote->child = child;
-	zygote->pidfd = child.pidfd;
+	zygote->nursery = (struct nursery)NURSERY_INIT;
+	if (run_python(zygote, theirs, out, err) < 0) {
+		free(zygote);
+		return NULL;
+	}
+	zygote->pidfd = zygote->nursery.child.pidfd;
 	zygote->socket = fd_take(&ours);
 	zygote->pipe = fd_take(&in);
 	watch(zygote, &zygote->socket_poll, zygote->socket, on_socket);
@@ -286,7 +323,12 @@ struct zygote *zygote_start(const struct zygote_params *params, struct err *err)
 
 pid_t zygote_pid(const struct zygote *zygote)
 {
-	return zygote->child.pid;
+	return zygote->nursery.child.pid;
+}
+
+int zygote_family(const struct zygote *zygote)
+{
+	return zygote->nursery.user_ns;
 }
 
 const struct buf *zygote_words(const struct zygote *zygote)

@@ -28,9 +28,10 @@ struct zygote;
 
 struct zygote_params {
 	uv_loop_t *loop;
-	const char *python; /* absolute */
-	const char *script; /* absolute path of zygote.py */
-	rlim_t files_soft;  /* soft limit of open files, which the pool has raised for itself */
+	const char *python;  /* absolute */
+	const char *script;  /* absolute path of zygote.py */
+	const char *modules; /* to import, a JSON array; NULL: zygote.py's own list */
+	rlim_t files_soft;   /* soft limit of open files, which the pool has raised for itself */
 
 	/* A message of the zygote; `bytes` lives as long as the call. */
 	void (*message)(void *data, const void *bytes, size_t len);
@@ -44,6 +45,10 @@ struct zygote_params {
 struct zygote *zygote_start(const struct zygote_params *params, struct err *err);
 
 pid_t zygote_pid(const struct zygote *zygote);
+
+/* The user namespace of its nursery, beneath which boxes must be made that its guests shall enter.
+ * Borrowed. -1: it is not confined. */
+int zygote_family(const struct zygote *zygote);
 
 /* The last ZYGOTE_WORDS_BYTES_MAX bytes it wrote to stdout and stderr. Borrowed. */
 const struct buf *zygote_words(const struct zygote *zygote);

@@ -15,6 +15,7 @@
 
 #include "sandbox/apply_mount.h"
 #include "sandbox/kernel.h"
+#include "sandbox/landlock.h"
 
 enum { CAPABILITIES_MAX = 64 };
 
@@ -32,6 +33,17 @@ static int forget(const struct host *host)
 	if (host->env_end > host->env_start)
 		memset(env, 0, host->env_end - host->env_start);
 	return prctl(PR_SET_NAME, NAME, 0, 0, 0);
+}
+
+/* The keeper writes them: only who is privileged outside may map another id than its own. */
+static int await_id_maps(int socket)
+{
+	char go;
+
+	if (recv(socket, &go, sizeof(go), 0) == (ssize_t)sizeof(go))
+		return (int)syscall(SYS_setgroups, 0, NULL);
+	errno = ECANCELED;
+	return -1;
 }
 
 static int write_id_maps(const struct step *step)
@@ -126,7 +138,7 @@ static int run_process_step(const struct step *step, const struct plan *plan, in
 	case STEP_FORGET:
 		return forget(&plan->host);
 	case STEP_ID_MAPS:
-		return write_id_maps(step);
+		return plan_has_own_ids(plan) ? await_id_maps(socket) : write_id_maps(step);
 	case STEP_LOOPBACK:
 		return bring_up_loopback();
 	case STEP_HOSTNAME:
@@ -155,11 +167,17 @@ static int run_process_step(const struct step *step, const struct plan *plan, in
 	case STEP_FILE:
 	case STEP_LINK:
 	case STEP_BIND:
+	case STEP_BIND_PROCESS:
 	case STEP_BIND_ITSELF:
+	case STEP_BIND_INSIDE:
+	case STEP_OVERLAY:
+	case STEP_UNMOUNT:
 	case STEP_MOUNT:
 	case STEP_READ_ONLY:
 	case STEP_WRITE:
 	case STEP_PIVOT:
+	case STEP_LANDLOCK:
+	case STEP_LANDLOCK_ALLOW:
 	case STEP_KIND_COUNT:
 		break;
 	}
@@ -167,17 +185,40 @@ static int run_process_step(const struct step *step, const struct plan *plan, in
 	return -1;
 }
 
-int apply_plan(const struct plan *plan, int socket, size_t *failed)
+static int run_landlock_step(const struct step *step, int *ruleset)
+{
+	uint64_t rights = step->attributes;
+	struct stat st;
+	int path, result;
+
+	if (step->kind == STEP_LANDLOCK) {
+		*ruleset = landlock_create(rights, (uint64_t)step->value);
+		return *ruleset < 0 ? -1 : 0;
+	}
+	path = open(step->target, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (path < 0)
+		return -1;
+	if (fstat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+		rights &= LANDLOCK_OF_FILES;
+	result = landlock_allow(*ruleset, path, rights);
+	close(path);
+	return result;
+}
+
+int apply_plan(const struct plan *plan, int socket, struct applied *applied)
 {
 	int root = -1;
 
+	applied->ruleset = -1;
 	umask(022);
 	for (size_t i = 0; i < plan->count; i++) {
 		const struct step *step = &plan->steps[i];
 		int result;
 
-		*failed = i;
-		if (step->kind >= STEP_PROPAGATION && step->kind <= STEP_PIVOT)
+		applied->failed = i;
+		if (step->kind == STEP_LANDLOCK || step->kind == STEP_LANDLOCK_ALLOW)
+			result = run_landlock_step(step, &applied->ruleset);
+		else if (step->kind >= STEP_PROPAGATION && step->kind <= STEP_PIVOT)
 			result = apply_mount_step(step, plan, &root);
 		else
 			result = run_process_step(step, plan, socket);

@@ -11,9 +11,15 @@
 
 #include "sandbox/plan.h"
 
-/* Runs all steps in order. `socket` stays open when STEP_CLOSE closes everything else. 0, or -1
- * with errno and the index of the step that failed in *failed; the process is then of no use but to
- * report and exit. */
-int apply_plan(const struct plan *plan, int socket, size_t *failed);
+/* What a plan leaves behind. */
+struct applied {
+	size_t failed; /* index of the step that failed */
+	int ruleset;   /* descriptor of the Landlock ruleset, -1: none */
+};
+
+/* Runs all steps in order. `socket` stays open when STEP_CLOSE closes everything else; on it the
+ * keeper says (one byte) that it has written the id maps, if it is to write them. 0, or -1 with
+ * errno; the process is then of no use but to report and exit. */
+int apply_plan(const struct plan *plan, int socket, struct applied *applied);
 
 #endif

@@ -7,16 +7,20 @@
  */
 #include "sandbox/host.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "sandbox/kernel.h"
+#include "sandbox/landlock.h"
+#include "sandbox/uids.h"
 
 enum { MOUNTINFO_BYTES_MAX = 16 * 1024 * 1024, STAT_FIELD_ARG_START = 48 };
 
@@ -46,10 +50,46 @@ static void look_for_arguments(struct host *host)
 
 void host_look(struct host *host)
 {
-	*host = (struct host){.uid = geteuid(), .gid = getegid()};
+	uint32_t first, count;
+
+	*host = (struct host){.uid = geteuid(),
+			      .gid = getegid(),
+			      .box_uid = geteuid(),
+			      .box_gid = getegid(),
+			      .family = -1,
+			      .outer_uid = geteuid(),
+			      .outer_gid = getegid()};
 	host->mount_setattr = !(syscall(SYS_mount_setattr, -1, "", 0, NULL, 0) < 0 &&
 				(errno == ENOSYS || errno == EPERM));
+	host->other_uids = geteuid() == 0 && uids_of(UID_OF_SESSION, &first, &count, NULL) == 0;
+	host->landlock_abi = landlock_abi();
 	look_for_arguments(host);
+}
+
+static uint64_t threads_of(int proc, const char *pid)
+{
+	cleanup_free char *path = mem_format("%s/task", pid);
+	struct stat st;
+
+	/* A directory has a link for itself, one for its name, and one for each directory in it. */
+	return fstatat(proc, path, &st, 0) == 0 && st.st_nlink > 2 ? st.st_nlink - 2 : 0;
+}
+
+uint64_t host_tasks(uid_t uid)
+{
+	DIR *dir = opendir("/proc");
+	const struct dirent *entry;
+	uint64_t count = 0;
+	struct stat st;
+
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&
+		    fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && st.st_uid == uid)
+			count += threads_of(dirfd(dir), entry->d_name);
+	}
+	if (dir)
+		closedir(dir);
+	return count;
 }
 
 /* Undoes the octal escapes of mountinfo (\040 for a blank) in place. */

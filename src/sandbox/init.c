@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -23,7 +24,9 @@
 #include <time.h>
 
 #include "sandbox/census.h"
+#include "sandbox/descriptors.h"
 #include "sandbox/kernel.h"
+#include "sandbox/landlock.h"
 
 enum { SIGNALS = 64 };
 
@@ -33,12 +36,27 @@ struct init {
 	struct census now, before;
 };
 
-int init_report(int socket, const struct init_report *report)
+int init_report(int socket, const struct init_report *report, int fd)
 {
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec part = {.iov_base = (void *)(uintptr_t)report, .iov_len = sizeof(*report)};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 	ssize_t size;
 
+	if (fd >= 0) {
+		memset(&control, 0, sizeof(control));
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+		message.msg_control = &control;
+		message.msg_controllen = sizeof(control);
+	}
 	do
-		size = send(socket, report, sizeof(*report), MSG_NOSIGNAL);
+		size = sendmsg(socket, &message, MSG_NOSIGNAL);
 	while (size < 0 && errno == EINTR);
 	return size < 0 ? -1 : 0;
 }
@@ -46,7 +64,7 @@ int init_report(int socket, const struct init_report *report)
 static void tell(const struct init *init, const struct init_report *report)
 {
 	/* A failure means that the keeper has gone; the next poll sees it. */
-	(void)init_report(init->socket, report);
+	(void)init_report(init->socket, report, -1);
 }
 
 static void reap(const struct init *init)
@@ -79,29 +97,6 @@ static void relocate(struct init_strings *strings)
 	}
 }
 
-/* fds[i] becomes descriptor i. First all go above the range of their targets, since any of them may
- * have the number of another's target; *spare, which stays open as well, goes up with them. */
-static int place_descriptors(int *fds, unsigned count, int *spare)
-{
-	int up = fcntl(*spare, F_DUPFD_CLOEXEC, INIT_FDS_MAX + 1);
-
-	if (up < 0)
-		return -1;
-	*spare = up;
-	for (unsigned i = 0; i < count; i++) {
-		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, INIT_FDS_MAX + 1);
-		if (fds[i] < 0)
-			return -1;
-	}
-	for (unsigned i = 0; i < count; i++) {
-		if (dup2(fds[i], (int)i) < 0)
-			return -1;
-	}
-	kernel_close_range(count, (unsigned)up - 1);
-	kernel_close_range((unsigned)up + 1, ~0U);
-	return 0;
-}
-
 static int set_limits(const struct init_setup *setup)
 {
 	for (unsigned i = 0; i < setup->limit_count; i++) {
@@ -126,7 +121,15 @@ static void unblock_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In the new process: becomes the program, or writes errno to `problem`. */
+/* A terminal that was made for the program becomes its own; anything else is none, or another's. */
+static void take_terminal(void)
+{
+	(void)ioctl(0, TIOCSCTTY, 0);
+}
+
+/* In the new process: becomes the program, or writes errno to `problem`. Landlock comes first,
+ * while the ruleset's descriptor is not yet something else; the filter last. PID 1 itself is under
+ * neither: it has to signal all that is inside. */
 static void __attribute__((noreturn)) become_program(const struct init_setup *setup, int *fds,
 						     unsigned count, uint64_t bytes, int problem)
 {
@@ -134,12 +137,16 @@ static void __attribute__((noreturn)) become_program(const struct init_setup *se
 		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fds[0], 0);
 	int sys;
 
-	if (strings != MAP_FAILED && place_descriptors(fds + 1, count - 1, &problem) == 0 &&
+	if (strings != MAP_FAILED &&
+	    (setup->ruleset < 0 || landlock_restrict(setup->ruleset) == 0) &&
+	    descriptors_place(fds + 1, count - 1, INIT_FDS_MAX + 1, &problem) == 0 &&
 	    setsid() >= 0 && chdir(setup->directory) == 0 && set_limits(setup) == 0) {
+		take_terminal();
 		relocate(strings);
 		unblock_signals();
-		execve(strings->pointers[0], strings->pointers,
-		       strings->pointers + strings->argc + 1);
+		if (!setup->filter || filter_apply(setup->filter) == 0)
+			execve(strings->pointers[0], strings->pointers,
+			       strings->pointers + strings->argc + 1);
 	}
 	sys = errno;
 	(void)!write(problem, &sys, sizeof(sys));
@@ -280,6 +287,54 @@ static void clear_box(struct init *init, const struct init_order *order)
 	tell(init, &report);
 }
 
+/* --- limits --- */
+
+enum { LOWER_ROUNDS_MAX = 100 };
+
+/* 1 when the process had more, 0 when it had not or is none of ours to change, -1 with errno. */
+static int lower_one(int32_t pid, const struct init_order *order)
+{
+	__rlimit_resource_t resource = (__rlimit_resource_t)order->resource;
+	struct rlimit now, lower = {.rlim_cur = order->bytes, .rlim_max = order->bytes};
+
+	if (prlimit(pid, resource, NULL, &now) < 0)
+		return errno == ESRCH || errno == EPERM ? 0 : -1;
+	if (now.rlim_max <= order->bytes)
+		return 0;
+	if (now.rlim_cur < lower.rlim_cur)
+		lower.rlim_cur = now.rlim_cur;
+	if (prlimit(pid, resource, &lower, NULL) < 0)
+		return errno == ESRCH ? 0 : -1;
+	return 1;
+}
+
+/*
+ * Lowers a limit of all that run. A process that forks meanwhile hands on what it has: the old
+ * limit only until it has been met itself. So the rounds go on until one meets none that has more.
+ */
+static void lower_limit(struct init *init, const struct init_order *order)
+{
+	struct init_report report = {.type = INIT_DONE, .sys = EAGAIN};
+	int32_t self = getpid();
+
+	for (int round = 0; round < LOWER_ROUNDS_MAX && report.sys == EAGAIN; round++) {
+		int had_more = census_take(&init->now);
+
+		for (size_t i = 0; i < init->now.count && had_more >= 0; i++) {
+			const struct census_entry *entry = &init->now.entries[i];
+			int more = 0;
+
+			if (entry->pid != self && !entry->dead &&
+			    (init->setup->boxed || census_descends(&init->now, entry, self)))
+				more = lower_one(entry->pid, order);
+			had_more = more < 0 ? -1 : had_more + more;
+		}
+		if (had_more <= 0)
+			report.sys = had_more < 0 ? errno : 0;
+	}
+	tell(init, &report);
+}
+
 /* --- the loop --- */
 
 static void send_signal(const struct init *init, const struct init_order *order)
@@ -364,6 +419,9 @@ static void serve(struct init *init)
 	case INIT_SEAL:
 		seal(init);
 		break;
+	case INIT_LOWER:
+		lower_limit(init, &order);
+		break;
 	default:
 		finish(init);
 	}
@@ -398,10 +456,10 @@ void init_run(int socket, const struct init_setup *setup)
 	if (init.signals < 0 || census_init(&init.now) < 0 || census_init(&init.before) < 0) {
 		report = (struct init_report){
 			.type = INIT_FAILED, .sys = errno, .count = UINT32_MAX};
-		(void)init_report(socket, &report);
+		(void)init_report(socket, &report, -1);
 		kernel_exit(1);
 	}
-	tell(&init, &report);
+	(void)init_report(socket, &report, setup->ruleset);
 	for (;;) {
 		struct pollfd fds[] = {
 			{.fd = init.signals, .events = POLLIN},

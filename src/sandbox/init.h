@@ -18,6 +18,8 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
+#include "sandbox/filter.h"
+
 enum {
 	INIT_KEEP_MAX = 256, /* pids that an order to kill can spare */
 	INIT_FDS_MAX = 15,   /* descriptors for a program; one more carries its strings */
@@ -32,8 +34,11 @@ enum init_type {
 	INIT_SIGNAL = 's', /* pid: the process group, signal */
 	INIT_KILL = 'k',   /* count, pids: whom to spare */
 	INIT_SEAL = 'z',
+	INIT_LOWER = 'l', /* resource, bytes: the limit, of everything inside */
 	/* init -> keeper */
-	INIT_READY = 'r',  /* once, first: the plan has been applied */
+	/* once, first: the plan has been applied; + the descriptor of the ruleset, if there is one
+	 */
+	INIT_READY = 'r',
 	INIT_FAILED = 'f', /* once, instead: count is the index of the step, sys its errno */
 	INIT_EXITED = 'e', /* pid, status as waitpid(2) gives it */
 	INIT_DONE = 'd',   /* sys: 0 or an errno; pid (exec); count, left (kill) */
@@ -44,7 +49,8 @@ struct init_order {
 	uint32_t count;
 	int32_t pid;
 	int32_t signal;
-	uint64_t bytes; /* exec: size of the memfd */
+	int32_t resource; /* lower: an RLIMIT_* */
+	uint64_t bytes;   /* exec: size of the memfd; lower: the new limit */
 	int32_t pids[INIT_KEEP_MAX];
 };
 
@@ -73,12 +79,14 @@ struct init_setup {
 		rlim_t value;
 	} limits[INIT_LIMITS_MAX]; /* of the programs; clamped to the hard limit that is in force */
 	unsigned limit_count;
+	const struct filter *filter; /* of the programs; NULL: none */
+	int ruleset;                 /* Landlock's, of the programs; -1: none */
 };
 
 /* Sends READY and serves orders until end-of-file. All signals must be blocked. Does not return. */
 void init_run(int socket, const struct init_setup *setup) __attribute__((noreturn));
 
-/* Sends one report. 0, or -1 with errno. */
-int init_report(int socket, const struct init_report *report);
+/* Sends one report, with a descriptor if `fd` is none of -1. 0, or -1 with errno. */
+int init_report(int socket, const struct init_report *report, int fd);
 
 #endif

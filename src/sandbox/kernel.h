@@ -26,6 +26,7 @@
 enum {
 	KERNEL_RECURSIVE = 0x8000, /* AT_RECURSIVE, <linux/fcntl.h> */
 	KERNEL_DETACH = 2,         /* MNT_DETACH of umount2(2) */
+	KERNEL_FS_FLAG = 0,        /* FSCONFIG_SET_FLAG */
 	KERNEL_FS_STRING = 1,      /* FSCONFIG_SET_STRING */
 	KERNEL_FS_CREATE = 6,      /* FSCONFIG_CMD_CREATE */
 	KERNEL_ID = 1000,          /* uid and gid inside the box */

@@ -176,7 +176,7 @@ static int refused(const char *what)
 
 	policy_init(&policy);
 	policy.workspace = "/tmp";
-	box = box_start(&policy, TIER_PARTIAL, &err);
+	box = box_start(&policy, TIER_FULL, -1, &err);
 	if (!box && err.code == ERR_SANDBOX && strstr(err.text, what) &&
 	    strstr(err.text, "--tier none"))
 		return 0;
@@ -272,9 +272,9 @@ static void test_workspace_gone(void **state)
 	struct err err = ERR_INIT;
 
 	kit->policy.workspace = "/no/such";
-	assert_null(box_start(&kit->policy, TIER_PARTIAL, &err));
+	assert_null(box_start(&kit->policy, TIER_FULL, -1, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
-	assert_null(box_start(&kit->policy, TIER_PARTIAL, NULL));
+	assert_null(box_start(&kit->policy, TIER_FULL, -1, NULL));
 }
 
 static void test_probes(void **state)

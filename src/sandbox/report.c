@@ -16,65 +16,67 @@
 
 const struct report_layer REPORT_LAYER[LAYER_COUNT] = {
 	[LAYER_USER] = {"user namespace", "code has the rights and the groups of your account",
-			"allow unprivileged user namespaces", TIER_PARTIAL},
+			"allow unprivileged user namespaces"},
 	[LAYER_MOUNT] = {"mount namespace with own root",
 			 "code reads and writes all files of your account",
-			 "allow unprivileged user namespaces", TIER_PARTIAL},
+			 "allow unprivileged user namespaces"},
 	[LAYER_PID] = {"pid namespace with own /proc",
 		       "code sees and signals your other processes, and what "
 		       "it starts can outlive the session",
 		       "use a host or container that allows to mount "
-		       "/proc",
-		       TIER_PARTIAL},
+		       "/proc"},
 	[LAYER_NETWORK] = {"network namespace", "code reaches the network and every local service",
-			   "allow unprivileged user namespaces", TIER_PARTIAL},
+			   "allow unprivileged user namespaces"},
 	[LAYER_IPC] = {"ipc namespace",
 		       "shared memory and queues of others are reachable and are left behind",
-		       "allow unprivileged user namespaces", TIER_PARTIAL},
+		       "allow unprivileged user namespaces"},
 	[LAYER_UTS] = {"uts namespace", "code learns the name of the machine",
-		       "allow unprivileged user namespaces", TIER_PARTIAL},
+		       "allow unprivileged user namespaces"},
 	[LAYER_CGROUP] = {"cgroup namespace", "code learns its place among the machine's services",
-			  "allow unprivileged user namespaces", TIER_PARTIAL},
+			  "allow unprivileged user namespaces"},
 	[LAYER_PRIVILEGES] = {"no capabilities, no new privileges",
-			      "setuid programs such as sudo work", "start without --tier none",
-			      TIER_PARTIAL},
+			      "setuid programs such as sudo work", "start without --tier none"},
 	[LAYER_NESTING] = {"no nested namespaces",
 			   "code reaches parts of the kernel that only a namespace's "
 			   "owner can",
-			   "start without --tier none", TIER_PARTIAL},
+			   "start without --tier none"},
 	[LAYER_LIMITS] = {"limits on processes, files and file size",
-			  "code can use up what your account has", "set them in the policy",
-			  TIER_NONE},
+			  "code can use up what your account has", "set them in the policy"},
 	[LAYER_LANDLOCK] = {"Landlock", "the mounts are the only wall round the files",
-			    "none in this version", TIER_FULL},
+			    "use Linux 5.13 with \"landlock\" among its security modules (lsm=)"},
 	[LAYER_SECCOMP] = {"system call filter",
 			   "code can use every system call of an ordinary process",
-			   "none in this version", TIER_FULL},
+			   "use a kernel with CONFIG_SECCOMP_FILTER"},
 	[LAYER_MEMORY] = {"memory limit", "code can use up the memory of the machine",
 			  "start Fumehood in a group with a limit: systemd-run --user --scope -p "
-			  "MemoryMax=4G",
-			  TIER_FULL},
+			  "MemoryMax=4G"},
+	[LAYER_NURSERY] = {"confined zygote",
+			   "what packages do while they are imported can read your files and reach "
+			   "the network",
+			   "see the log of the pool (fumehood pool): it says what is missing"},
 	[LAYER_OWN_UID] = {"uid of its own",
 			   "the host uid behind the session is root's: what root may read "
 			   "and is made visible can be read",
-			   "start Fumehood as an ordinary user", TIER_FULL},
+			   "start Fumehood as an ordinary user"},
 };
 
-struct json *report_layers(enum tier tier, uid_t uid)
+struct json *report_layers(uint32_t held, uid_t uid, const char *memory)
 {
 	struct json *array = json_new_array();
 
 	for (int i = 0; i < LAYER_COUNT; i++) {
 		const struct report_layer *layer = &REPORT_LAYER[i];
-		bool holds = tier >= layer->from;
+		bool holds = i == LAYER_MEMORY ? memory != NULL : (held & REPORT_BIT(i)) != 0;
 		struct json *object;
 
-		/* Missing only where the host uid is root's. */
+		/* Of no concern where the host uid is none of root's. */
 		if (i == LAYER_OWN_UID && uid != 0)
 			continue;
 		object = json_new_object();
 		json_set_string(object, "layer", layer->name);
 		json_set(object, "holds", json_new_bool(holds));
+		if (i == LAYER_MEMORY && memory)
+			json_set_string(object, "how", memory);
 		if (!holds) {
 			json_set_string(object, "effect", layer->effect);
 			json_set_string(object, "cure", layer->cure);
@@ -91,15 +93,31 @@ static bool reads(const char *path, char expected)
 	return file_read(AT_FDCWD, path, 64, &text, NULL) == 0 && buf_bytes(&text)[0] == expected;
 }
 
+/* Whether a text file holds `word`. */
+static bool mentions(const char *path, const char *word)
+{
+	cleanup_buf struct buf text = BUF_INIT;
+
+	return file_read(AT_FDCWD, path, 4096, &text, NULL) == 0 &&
+	       memmem(buf_bytes(&text), text.len, word, strlen(word));
+}
+
 static const char *user_cure(int sys)
 {
 	if (sys == ENOSPC || sys == EUSERS)
 		return "raise it with \"sysctl user.max_user_namespaces=10000\"";
+	if (mentions("/proc/version", "Microsoft")) /* WSL 2 writes "microsoft" */
+		return "WSL 1 has no namespaces: convert the distribution with \"wsl --set-version "
+		       "NAME 2\"";
+	if (access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0)
+		return "start the container with --security-opt seccomp=unconfined --security-opt "
+		       "systempaths=unconfined";
 	if (sys == ENOSYS || sys == EINVAL)
 		return "it needs Linux 5.6 with user namespaces, and a container that lets clone3 "
 		       "through";
 	if (reads("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", '1'))
-		return "allow it with \"sysctl kernel.apparmor_restrict_unprivileged_userns=0\"";
+		return "install the AppArmor profile packaging/apparmor/fumehood (SECURITY.md), or "
+		       "\"sysctl kernel.apparmor_restrict_unprivileged_userns=0\"";
 	if (reads("/proc/sys/kernel/unprivileged_userns_clone", '1'))
 		return "a container or a chroot forbids it: allow user namespaces there";
 	return "enable it with \"sysctl kernel.unprivileged_userns_clone=1\" (in a container: "
@@ -133,6 +151,9 @@ const char *report_cure(const struct step *step, int sys)
 		return user_cure(sys);
 	case STEP_PIVOT:
 		return "the root must not be an initramfs";
+	case STEP_OVERLAY:
+		return "the session's directory must be on ext4, xfs or btrfs, and nothing may be "
+		       "mounted in the workspace; or use :ro or a copy";
 	case STEP_BIND:
 		if (sys == ELOOP)
 			return "a symlink came into its place meanwhile";

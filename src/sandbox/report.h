@@ -26,6 +26,7 @@ enum report_layer_id {
 	LAYER_SECCOMP,
 	LAYER_MEMORY,
 	LAYER_OWN_UID,
+	LAYER_NURSERY,
 	LAYER_COUNT
 };
 
@@ -33,14 +34,16 @@ struct report_layer {
 	const char *name;
 	const char *effect; /* what is lost without it */
 	const char *cure;
-	enum tier from; /* the lowest tier in which it holds */
 };
+
+#define REPORT_BIT(layer) (UINT32_C(1) << (layer))
 
 extern const struct report_layer REPORT_LAYER[LAYER_COUNT];
 
 /* An array for the `session` event: each layer with `holds`, and `effect` and `cure` when it does
- * not. The caller owns it. */
-struct json *report_layers(enum tier tier, uid_t uid);
+ * not. `held` is a set of REPORT_BIT(layer); `uid` the keeper's; `memory` says how memory is
+ * limited (NULL: it is not). The caller owns it. */
+struct json *report_layers(uint32_t held, uid_t uid, const char *memory);
 
 /* Fills *err (ERR_SANDBOX) for a step of the plan that failed with errno `sys`. Returns -1. */
 int report_failure(const struct plan *plan, size_t step, int sys, struct err *err);

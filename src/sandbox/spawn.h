@@ -14,12 +14,13 @@
 struct spawned {
 	pid_t pid; /* as this process sees it */
 	int pidfd;
-	int socket; /* our end */
+	int socket;  /* our end */
+	int ruleset; /* Landlock's, after spawn_wait(); -1: none */
 };
 
 #define SPAWNED_INIT \
 	{ \
-		.pid = -1, .pidfd = -1, .socket = -1 \
+		.pid = -1, .pidfd = -1, .socket = -1, .ruleset = -1 \
 	}
 
 /* Clones and returns at once; the plan and the setup must stay as they are until the first report.
@@ -27,11 +28,11 @@ struct spawned {
  * by SIGCHLD (its exit signal is 0): only spawn_end() reaps it. PDEATHSIG follows the calling
  * thread, which must live as long as the box. 0, or -1 with errno: that of clone3, unless the
  * socket pair failed. */
-int spawn_plan(const struct plan *plan, const struct init_setup *setup, struct spawned *spawned);
+int spawn_plan(const struct plan *plan, struct init_setup *setup, struct spawned *spawned);
 
 /* Waits for the first report, READY or FAILED. 0, or -1: ETIMEDOUT, or ECHILD when it ended without
  * one. */
-int spawn_wait(const struct spawned *spawned, struct init_report *report);
+int spawn_wait(struct spawned *spawned, struct init_report *report);
 
 /* Kills it, and with a pid namespace all in it, waits until it is reaped, closes. A PID 1 cannot
  * end before all members of its namespace are reaped, also those whose parent is outside and
