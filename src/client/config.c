@@ -7,18 +7,59 @@
 #include "client/config.h"
 
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
 
+static const char *const TIERS[CONFIG_TIERS] = {
+	[CONFIG_TIER_FULL] = "full",
+	[CONFIG_TIER_DEGRADED] = "degraded",
+	[CONFIG_TIER_NONE] = "none",
+};
+
 enum { CONFIG_FORMAT = 1 };
+
+static const struct limit_key {
+	const char *name;
+	size_t offset; /* in struct fh_limits */
+	bool of_box;   /* the keeper cannot change it once its box stands */
+} LIMIT_KEYS[] = {
+	{"background_bytes", offsetof(struct fh_limits, background_bytes), false},
+	{"queue", offsetof(struct fh_limits, queue), false},
+	{"record_bytes", offsetof(struct fh_limits, record_bytes), false},
+	{"processes", offsetof(struct fh_limits, processes), true},
+	{"files", offsetof(struct fh_limits, files), true},
+	{"file_bytes", offsetof(struct fh_limits, file_bytes), true},
+	{"tmp_bytes", offsetof(struct fh_limits, tmp_bytes), true},
+};
+
+enum { LIMIT_COUNT = sizeof(LIMIT_KEYS) / sizeof(*LIMIT_KEYS) };
+
+static uint64_t limit_value(const struct fh_limits *limits, const struct limit_key *key)
+{
+	uint64_t value;
+
+	memcpy(&value, (const char *)limits + key->offset, sizeof(value));
+	return value;
+}
+
+bool config_box_is_default(const struct config *config)
+{
+	for (size_t i = 0; i < LIMIT_COUNT; i++)
+		if (LIMIT_KEYS[i].of_box && limit_value(&config->limits, &LIMIT_KEYS[i]))
+			return false;
+	return true;
+}
 
 void config_release(struct config *config)
 {
 	free(config->name);
 	free(config->python);
 	free(config->workspace);
+	json_free(config->policy);
 	json_free(config->notebook_metadata);
 	*config = (struct config)CONFIG_INIT;
 }
@@ -55,6 +96,12 @@ static struct json *limits_json(const struct config *config)
 		json_set(limits, "wall_s", json_new_double(config->wall_s_max));
 	if (config->output_bytes_max)
 		json_set_int(limits, "output_bytes", (int64_t)config->output_bytes_max);
+	for (size_t i = 0; i < LIMIT_COUNT; i++) {
+		uint64_t value = limit_value(&config->limits, &LIMIT_KEYS[i]);
+
+		if (value)
+			json_set_int(limits, LIMIT_KEYS[i].name, (int64_t)value);
+	}
 	return limits;
 }
 
@@ -63,6 +110,7 @@ static void set_chosen(struct json *object, const struct config *config)
 {
 	json_set(object, "limits", limits_json(config));
 	json_set(object, "ends_with_client", json_new_bool(config->ends_with_client));
+	json_set_string(object, "durability", config->durability_power ? "power" : "process");
 	if (config->notebook_metadata) {
 		struct json *notebook = json_new_object();
 
@@ -77,6 +125,8 @@ struct json *config_chosen(const struct config *config)
 
 	if (config->name)
 		json_set_string(object, "name", config->name);
+	if (config->policy)
+		json_set(object, "policy", json_copy(config->policy));
 	set_chosen(object, config);
 	return object;
 }
@@ -99,10 +149,15 @@ void config_write(struct buf *out, const struct config *config)
 	if (config->python)
 		json_set_string(object, "python", config->python);
 	set_path(workspace, config->workspace);
-	json_set_string(workspace, "mode", config->workspace_read_only ? "ro" : "rw");
+	json_set_string(workspace, "mode",
+			config->workspace_overlay     ? "overlay"
+			: config->workspace_read_only ? "ro"
+						      : "rw");
 	json_set(workspace, "private", json_new_bool(config->workspace_private));
 	json_set(object, "workspace", workspace);
-	json_set_string(object, "tier", config->tier_none ? "none" : "partial");
+	json_set_string(object, "tier", TIERS[config->tier]);
+	if (config->policy)
+		json_set(object, "policy", json_copy(config->policy));
 	set_chosen(object, config);
 	json_write(out, object);
 	buf_append_char(out, '\n');
@@ -129,8 +184,9 @@ int config_read(const char *bytes, size_t len, struct config *config, struct err
 	const struct json *workspace = json_get(object, "workspace");
 	const struct json *limits = json_get(object, "limits");
 	const char *id = json_get_string(object, "id");
-	const char *created = json_get_string(object, "created");
+	const char *created = json_get_string(object, "created"), *mode;
 	cleanup_free char *path = NULL;
+	const char *tier;
 
 	if (!object)
 		return -1;
@@ -145,14 +201,28 @@ int config_read(const char *bytes, size_t len, struct config *config, struct err
 	config->python = mem_string(json_get_string(object, "python"));
 	config->workspace = mem_take(path);
 	config->workspace_private = json_get_bool(workspace, "private", false);
-	config->workspace_read_only = json_get_string(workspace, "mode") &&
-				      strcmp(json_get_string(workspace, "mode"), "ro") == 0;
-	config->tier_none = json_get_string(object, "tier") &&
-			    strcmp(json_get_string(object, "tier"), "none") == 0;
+	mode = json_get_string(workspace, "mode");
+	config->workspace_read_only = mode && strcmp(mode, "ro") == 0;
+	config->workspace_overlay = mode && strcmp(mode, "overlay") == 0;
+	tier = json_get_string(object, "tier");
+	for (int i = 0; tier && i < CONFIG_TIERS; i++) {
+		if (strcmp(tier, TIERS[i]) == 0)
+			config->tier = (enum config_tier)i;
+	}
 	config->wall_s_max = json_get_double(limits, "wall_s", 0);
 	config->output_bytes_max = (uint64_t)json_get_int(limits, "output_bytes", 0);
+	for (size_t i = 0; i < LIMIT_COUNT; i++) {
+		uint64_t value = (uint64_t)json_get_int(limits, LIMIT_KEYS[i].name, 0);
+
+		memcpy((char *)&config->limits + LIMIT_KEYS[i].offset, &value, sizeof(value));
+	}
 	config->ends_with_client = json_get_bool(object, "ends_with_client", false);
+	config->durability_power = json_get_string(object, "durability") &&
+				   strcmp(json_get_string(object, "durability"), "power") == 0;
 	config->notebook_metadata = json_get(json_get(object, "notebook"), "metadata");
+	config->policy = json_get(object, "policy");
+	if (config->policy)
+		json_keep(config->policy);
 	if (config->notebook_metadata)
 		json_keep(config->notebook_metadata);
 	return 0;

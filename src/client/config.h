@@ -10,10 +10,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <fumehood.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/json.h"
+
+/* By the names that the file has for them. Full: the strongest that the machine allows, and no
+ * weaker than the policy's floor. */
+enum config_tier { CONFIG_TIER_FULL, CONFIG_TIER_DEGRADED, CONFIG_TIER_NONE, CONFIG_TIERS };
 
 struct config {
 	char id[HASH_ID_SIZE];
@@ -22,19 +28,23 @@ struct config {
 	char *python;       /* NULL: the keeper's default */
 	char *workspace;    /* absolute path, any bytes */
 	bool workspace_private;
-	bool workspace_read_only;
-	bool tier_none;
+	bool workspace_read_only, workspace_overlay;
+	enum config_tier tier;
 	double wall_s_max;         /* 0: the keeper's default */
 	uint64_t output_bytes_max; /* 0: the keeper's default */
+	struct fh_limits limits;
 	bool ends_with_client;
+	bool durability_power;
+	struct json *policy;            /* what is asked of the sandbox: object or NULL */
 	struct json *notebook_metadata; /* object or NULL */
 };
 
 #define CONFIG_INIT \
 	{ \
 		.id = "", .name = NULL, .created_us = 0, .python = NULL, .workspace = NULL, \
-		.workspace_private = false, .workspace_read_only = false, .tier_none = false, \
-		.wall_s_max = 0, .output_bytes_max = 0, .ends_with_client = false, \
+		.workspace_private = false, .workspace_read_only = false, \
+		.tier = CONFIG_TIER_FULL, .wall_s_max = 0, .output_bytes_max = 0, .limits = {0}, \
+		.ends_with_client = false, .durability_power = false, .policy = NULL, \
 		.notebook_metadata = NULL \
 	}
 
@@ -45,6 +55,9 @@ void config_release(struct config *config); /* frees the members, all owned by t
 
 /* Whether `id` has the form of a session's id: 26 of a-z and 2-7. */
 bool config_is_id(const char *id);
+
+/* Whether no limit is set that the box is built with. */
+bool config_box_is_default(const struct config *config);
 
 /* What may be chosen of a spare session, for the request "start". The caller owns it. */
 struct json *config_chosen(const struct config *config);

@@ -23,11 +23,15 @@ static void round_trip(const char *workspace)
 	config.python = mem_string("/usr/bin/python3");
 	config.workspace = mem_string(workspace);
 	config.workspace_read_only = true;
-	config.tier_none = true;
+	config.tier = CONFIG_TIER_NONE;
 	config.wall_s_max = 2.5;
 	config.output_bytes_max = 4096;
+	config.limits = (struct fh_limits){1, 2, 3, 4, 5, 6, 7};
 	config.ends_with_client = true;
+	config.durability_power = true;
 	config.notebook_metadata = json_parse("{\"a\":1}", 7, &JSON_LIMITS, NULL);
+	config.policy = json_parse("{\"cpus\":1.5,\"env\":{}}", 21, &JSON_LIMITS, NULL);
+	assert_non_null(config.policy);
 	config_write(&text, &config);
 	assert_int_equal(config_read(buf_bytes(&text), text.len, &back, &err), 0);
 	assert_string_equal(back.id, ID);
@@ -36,11 +40,18 @@ static void round_trip(const char *workspace)
 	assert_string_equal(back.python, "/usr/bin/python3");
 	assert_string_equal(back.workspace, workspace);
 	assert_true(back.workspace_read_only);
+	assert_false(back.workspace_overlay);
 	assert_false(back.workspace_private);
-	assert_true(back.tier_none);
+	assert_int_equal(back.tier, CONFIG_TIER_NONE);
 	assert_true(back.wall_s_max == 2.5);
 	assert_int_equal(back.output_bytes_max, 4096);
+	assert_memory_equal(&back.limits, &config.limits, sizeof(back.limits));
+	assert_non_null(strstr(buf_bytes(&text), "\"background_bytes\":1,\"queue\":2,"
+						 "\"record_bytes\":3,\"processes\":4,\"files\":5,"
+						 "\"file_bytes\":6,\"tmp_bytes\":7"));
 	assert_true(back.ends_with_client);
+	assert_true(back.durability_power);
+	assert_true(json_equal(back.policy, config.policy));
 	assert_true(json_equal(back.notebook_metadata, config.notebook_metadata));
 }
 

@@ -106,6 +106,24 @@ FH_PUBLIC char *fh_save(struct fh_session *session, struct fh_error *error)
 	return mem_format("%s/%s", session->directory, path);
 }
 
+FH_PUBLIC char *fh_limits(struct fh_session *session, const char *set, struct fh_error *error)
+{
+	cleanup_buf struct buf request = BUF_INIT;
+	cleanup_json struct json *object = NULL;
+	struct err err = ERR_INIT;
+
+	object = set ? json_parse(set, strlen(set), &JSON_LIMITS, &err) : json_new_object();
+	if (!object || json_type_of(object) != JSON_OBJECT) {
+		err_set(&err, ERR_INVALID, "the limits to set are a JSON object");
+		error_give(error, &err);
+		return NULL;
+	}
+	buf_append_string(&request, "{\"op\":\"limits\",\"set\":");
+	json_write(&request, object);
+	buf_append_char(&request, '}');
+	return call_for(session, &request, "limits", error);
+}
+
 FH_PUBLIC int fh_restart(struct fh_session *session, struct fh_error *error)
 {
 	static const char request[] = "{\"op\":\"restart\"}";
@@ -148,6 +166,7 @@ static struct json *entry_json(struct store *store, const struct store_entry *en
 			 ? json_new_string(entry->config.workspace, strlen(entry->config.workspace))
 			 : NULL);
 	json_set_string(object, "engine", "python");
+	json_set_string(object, "durability", entry->config.durability_power ? "power" : "process");
 	json_set(object, "running", json_new_bool(session_running(entry->config.id)));
 	json_set_int(object, "bytes", (int64_t)store_bytes(store, entry->config.id));
 	if (entry->damaged)

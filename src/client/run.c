@@ -158,12 +158,25 @@ static void collect_event(struct collect *collect, const struct event *event)
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
 	case EVENT_WARNING:
+	case EVENT_NETWORK:
 	case EVENT_GAP:
 	case EVENT_STOPPED:
 	case EVENT_OTHER:
 	case EVENT_TYPE_COUNT:
 		break;
 	}
+}
+
+static void write_words(struct buf *request, const char *const *words)
+{
+	const char *between = "";
+
+	buf_append_string(request, "\"argv\":[");
+	for (; *words; words++, between = ",") {
+		buf_append_string(request, between);
+		json_write_string(request, *words, strlen(*words));
+	}
+	buf_append_string(request, "],");
 }
 
 /* Appends the request. */
@@ -198,6 +211,13 @@ static int write_request(struct buf *request, const char *code, size_t len,
 		json_write(request, metadata);
 		buf_append_char(request, ',');
 	}
+	if (params->file) {
+		buf_append_string(request, "\"file\":");
+		json_write_string(request, params->file, strlen(params->file));
+		buf_append_char(request, ',');
+	}
+	if (params->argv)
+		write_words(request, params->argv);
 	buf_append_string(request, "\"code\":");
 	json_write_string(request, code, len);
 	buf_append_char(request, '}');

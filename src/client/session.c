@@ -65,6 +65,21 @@ static void keep_event(struct fh_session *session, const char *line, size_t len)
 		session->last_seq = seq;
 }
 
+/*
+ * A warning without a number is the keeper's word that the disk has failed (durability `power`).
+ * What comes behind it is not promised, the answer that is waited for among it: so the wait ends
+ * here, and that answer is passed over.
+ */
+static int check_notice(const struct json *message, struct err *err)
+{
+	const char *type = json_get_string(message, "type");
+	const char *text = json_get_string(message, "message");
+
+	if (!type || strcmp(type, "warning") != 0 || json_get(message, "seq"))
+		return 0;
+	return err_set(err, ERR_IO, "%s", text ? text : "the disk has failed");
+}
+
 int session_answer(struct fh_session *session, struct json **reply, struct err *err)
 {
 	int64_t began = clock_monotonic_us();
@@ -94,6 +109,10 @@ int session_answer(struct fh_session *session, struct json **reply, struct err *
 		if (kind == MESSAGE_BAD)
 			return err_set(err, ERR_CORRUPT,
 				       "the keeper sent a line that is no message");
+		if (check_notice(message, err) != 0) {
+			session->passed++;
+			return -1;
+		}
 		if (kind == MESSAGE_EVENT) {
 			keep_event(session, line, len);
 			continue;
@@ -222,6 +241,8 @@ int session_next(struct fh_session *session, int timeout_ms, struct err *err)
 		if (kind == MESSAGE_BAD)
 			return err_set(err, ERR_CORRUPT,
 				       "the keeper sent a line that is no message");
+		if (check_notice(message, err) != 0)
+			return -1;
 		if (kind == MESSAGE_EVENT && session->subscribed) {
 			uint64_t seq = message_seq(line, len);
 

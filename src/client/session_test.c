@@ -23,6 +23,7 @@ struct keeper {
 	struct buf in;
 	unsigned events_asked; /* how often, and from where the last time */
 	uint64_t since;
+	struct json *ran; /* the last request `run`; owned */
 };
 
 static void put(int fd, const char *text)
@@ -117,10 +118,23 @@ static void *play(void *data)
 			put_flood(keeper, 0);
 			put(keeper->fd, "{\"type\":\"reply\",\"id\":null,\"flooded\":true}\n");
 		} else if (strcmp(op, "run") == 0) {
+			json_free(keeper->ran);
+			keeper->ran = json_keep(request);
 			put_run(keeper);
 		} else if (strcmp(op, "bad") == 0) {
 			put(keeper->fd, "{\"type\":\"refused\",\"id\":null,\"code\":\"not_found\","
 					"\"message\":\"no\"}\n");
+		} else if (strcmp(op, "failed") == 0) { /* a sync has, before the answer */
+			put(keeper->fd, "{\"type\":\"warning\",\"code\":\"sync\","
+					"\"message\":\"the disk\"}\n"
+					"{\"type\":\"reply\",\"id\":null,\"late\":1}\n");
+		} else if (strcmp(op, "limits") == 0) {
+			cleanup_buf struct buf set = BUF_INIT;
+
+			json_write(&set, json_get(request, "set"));
+			buf_append_string(&set, "}\n");
+			put(keeper->fd, "{\"type\":\"reply\",\"id\":null,\"limits\":");
+			put(keeper->fd, buf_bytes(&set));
 		} else if (strcmp(op, "garbage") == 0) {
 			put(keeper->fd, "this is no JSON\n");
 		} else if (strcmp(op, "silent") != 0) {
@@ -158,6 +172,7 @@ static int tear_down(void **state)
 	pthread_join(pair->thread, NULL);
 	close(pair->keeper.fd);
 	buf_release(&pair->keeper.in);
+	json_free(pair->keeper.ran);
 	free(pair);
 	return 0;
 }
@@ -221,6 +236,45 @@ static void test_call(void **state)
 	assert_int_equal(error.code, FH_CORRUPT);
 }
 
+/* The disk has failed: the wait that it was for ends with that, its answer is passed over. */
+static void test_failed_sync(void **state)
+{
+	struct pair *pair = *state;
+	struct fh_error error = FH_ERROR_INIT;
+	char *reply = NULL;
+	const char *event;
+	size_t len;
+
+	assert_int_equal(call(pair, "{\"op\":\"failed\"}", NULL, &error), -1);
+	assert_int_equal(error.code, FH_IO);
+	assert_string_equal(error.text, "the disk");
+	assert_int_equal(call(pair, "{\"op\":\"status\"}", &reply, &error), 0);
+	assert_non_null(strstr(reply, "\"ok\":1")); /* not the late one */
+	fh_free(reply);
+	assert_int_equal(fh_post(pair->session, "{\"op\":\"failed\"}", 15, &error), 0);
+	error = (struct fh_error)FH_ERROR_INIT;
+	assert_int_equal(fh_next(pair->session, -1, &event, &len, &error), -1);
+	assert_int_equal(error.code, FH_IO);
+	assert_int_equal(call(pair, "{\"op\":\"status\"}", NULL, &error), 0);
+}
+
+static void test_limits(void **state)
+{
+	struct pair *pair = *state;
+	struct fh_error error = FH_ERROR_INIT;
+	char *limits = fh_limits(pair->session, "{ \"queue\": 7 }", &error);
+
+	assert_string_equal(limits, "{\"queue\":7}");
+	fh_free(limits);
+	limits = fh_limits(pair->session, NULL, &error);
+	assert_string_equal(limits, "{}");
+	fh_free(limits);
+	assert_null(fh_limits(pair->session, "[]", &error));
+	assert_int_equal(error.code, FH_INVALID);
+	assert_null(fh_limits(pair->session, "{", &error));
+	assert_int_equal(error.code, FH_INVALID);
+}
+
 static void test_late_answer(void **state)
 {
 	struct pair *pair = *state;
@@ -272,13 +326,20 @@ static void test_run(void **state)
 	struct fh_result result = FH_RESULT_INIT;
 	struct fh_run_params params;
 	unsigned count = 0;
+	cleanup_buf struct buf ran = BUF_INIT;
 
 	fh_run_params_init(&params);
+	params.file = "lib/a.py";
+	params.argv = (const char *const[]){"-x", "\"", NULL};
 	params.on_event = count_event;
 	params.data = &count;
 	params.output_bytes_max = 3;
 	assert_int_equal(fh_run(pair->session, "1", 1, &params, &result, &error), 0);
 	assert_int_equal(count, 7);
+	json_write(&ran, pair->keeper.ran);
+	assert_string_equal(buf_bytes(&ran),
+			    "{\"op\":\"run\",\"file\":\"lib/a.py\",\"argv\":[\"-x\",\"\\\"\"],"
+			    "\"code\":\"1\"}");
 	assert_string_equal(result.cell, "c1");
 	assert_int_equal(result.status, FH_CELL_ERROR);
 	assert_string_equal(result.state, "kept");
@@ -330,6 +391,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test_setup_teardown(test_call, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_failed_sync, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_limits, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_late_answer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_overflow, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_run, set_up, tear_down),

@@ -21,10 +21,17 @@
 
 enum { REMOVE_WAIT_MS = 5000 };
 
+/* Hosts can be allowed when a box stands; nothing else of a policy can change then. */
+static bool is_of_hosts_alone(const struct json *policy)
+{
+	return !policy || (json_length(policy) == 1 && json_has(policy, "net"));
+}
+
 bool spare_is_eligible(const struct config *config)
 {
 	return config->python && !config->workspace && !config->workspace_read_only &&
-	       !config->tier_none;
+	       config->tier == CONFIG_TIER_FULL && is_of_hosts_alone(config->policy) &&
+	       config_box_is_default(config);
 }
 
 void spare_write_request(struct buf *out, const struct config *config)

@@ -32,13 +32,26 @@ static void test_eligible(void **state)
 	config.wall_s_max = 7;
 	config.ends_with_client = true;
 	assert_true(spare_is_eligible(&config));
+	config.limits.queue = 7;
+	assert_true(spare_is_eligible(&config));
+	config.limits.files = 100; /* its box stands already */
+	assert_false(spare_is_eligible(&config));
+	config.limits.files = 0;
 	config.workspace = folder;
 	assert_false(spare_is_eligible(&config));
 	config.workspace = NULL;
 	config.workspace_read_only = true;
 	assert_false(spare_is_eligible(&config));
 	config.workspace_read_only = false;
-	config.tier_none = true;
+	config.policy = json_new_object(); /* its box has the usual one */
+	assert_false(spare_is_eligible(&config));
+	json_set(config.policy, "net", json_new_array());
+	assert_true(spare_is_eligible(&config));
+	json_set(config.policy, "env", json_new_object());
+	assert_false(spare_is_eligible(&config));
+	json_free(config.policy);
+	config.policy = NULL;
+	config.tier = CONFIG_TIER_NONE;
 	assert_false(spare_is_eligible(&config));
 }
 
@@ -54,7 +67,8 @@ static void test_request(void **state)
 	spare_write_request(&out, &config);
 	assert_string_equal(buf_bytes(&out),
 			    "{\"op\":\"start\",\"session\":{\"name\":\"a \\\"b\\\"\","
-			    "\"limits\":{\"wall_s\":300},\"ends_with_client\":false}}\n");
+			    "\"limits\":{\"wall_s\":300},\"ends_with_client\":false,"
+			    "\"durability\":\"process\"}}\n");
 }
 
 /* A pool's socket that one client comes to. */
@@ -78,12 +92,25 @@ static void *answer_one(void *data)
 	return NULL;
 }
 
+/* Listens as the pool of this Python does for clients of its spare. */
+static int listen_for(const struct scene *scene, const char *python)
+{
+	cleanup_free char *identity = mem_format("%s\n%s\n%s", python, scene->runtime, FH_VERSION);
+	cleanup_free char *name = NULL;
+	char hex[HASH_HEX_SIZE];
+	int fd;
+
+	hash_sha256(identity, strlen(identity), hex);
+	name = mem_format("spare-%.16s.sock", hex);
+	fd = socket_listen(scene->runtime, name, SOCK_STREAM, NULL);
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
+	return fd;
+}
+
 static int scene_open(void **state)
 {
 	static struct scene scene;
-	cleanup_free char *identity = NULL;
-	cleanup_free char *name = NULL;
-	char hex[HASH_HEX_SIZE];
 
 	snprintf(scene.folder, sizeof(scene.folder), "/tmp/fumehood-spare-XXXXXX");
 	assert_non_null(mkdtemp(scene.folder));
@@ -91,12 +118,7 @@ static int scene_open(void **state)
 	setenv("XDG_STATE_HOME", scene.folder, 1);
 	scene.runtime = mem_format("%s/fumehood", scene.folder);
 	assert_int_equal(mkdir(scene.runtime, 0700), 0);
-	identity = mem_format("/p/python\n%s\n%s", scene.runtime, FH_VERSION);
-	hash_sha256(identity, strlen(identity), hex);
-	name = mem_format("spare-%.16s.sock", hex);
-	scene.listener = socket_listen(scene.runtime, name, SOCK_STREAM, NULL);
-	assert_true(scene.listener >= 0);
-	assert_int_equal(fcntl(scene.listener, F_SETFL, 0), 0);
+	scene.listener = listen_for(&scene, "/p/python");
 	*state = &scene;
 	return 0;
 }
@@ -146,6 +168,37 @@ static void test_given(void **state)
 	fh_close(session);
 }
 
+/* Who names no Python has the spare of the default one. */
+static void test_default_python(void **state)
+{
+	struct scene scene = *(struct scene *)*state;
+	cleanup_free char *python = mem_format("%s/python", scene.folder);
+	struct fh_start_params params;
+	struct fh_session *session;
+	struct fh_error error = FH_ERROR_INIT;
+	pthread_t thread;
+
+	close(open(python, O_WRONLY | O_CREAT | O_CLOEXEC, 0700));
+	setenv("FUMEHOOD_PYTHON", python, 1);
+	scene.listener = listen_for(&scene, python);
+	scene.answer = "{\"type\":\"hello\",\"protocol\":1,\"last_seq\":1,"
+		       "\"session\":\"abcdefghijklmnopqrstuvwxyz\"}\n";
+	assert_int_equal(pthread_create(&thread, NULL, answer_one, &scene), 0);
+	fh_start_params_init(&params);
+	session = fh_start(&params, &error);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_non_null(session);
+	assert_string_equal(fh_id(session), "abcdefghijklmnopqrstuvwxyz");
+	fh_close(session);
+	close(scene.listener);
+	/* One that was chosen and is not there is said at once. */
+	setenv("FUMEHOOD_PYTHON", "/nowhere/python", 1);
+	assert_null(fh_start(&params, &error));
+	assert_int_equal(error.code, FH_NOT_FOUND);
+	assert_non_null(strstr(error.text, "FUMEHOOD_PYTHON"));
+	unsetenv("FUMEHOOD_PYTHON");
+}
+
 static void test_not_given(void **state)
 {
 	static const char *const answers[] = {
@@ -183,7 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_eligible),       cmocka_unit_test(test_request),
 		cmocka_unit_test(test_given),          cmocka_unit_test(test_not_given),
-		cmocka_unit_test(test_nobody_listens),
+		cmocka_unit_test(test_nobody_listens), cmocka_unit_test(test_default_python),
 	};
 
 	return cmocka_run_group_tests(tests, scene_open, scene_close);

@@ -28,7 +28,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "base/python.h"
 #include "base/socket.h"
+#include "client/policy.h"
 
 enum { KEEPER_FD = 3, CONTEND_MS = 20000, LOG_TAIL_BYTES = 160, LOG_BYTES_MAX = 1 << 20 };
 
@@ -203,6 +205,19 @@ FH_PUBLIC void fh_start_params_init(struct fh_start_params *params)
 	};
 }
 
+/* The JSON object of a parameter, if it is given. */
+static int read_object(const char *text, const char *name, struct json **object, struct err *err)
+{
+	if (!text)
+		return 0;
+	*object = json_parse(text, strlen(text), &JSON_LIMITS, err);
+	if (!*object)
+		return err_wrap(err, "%s", name);
+	if (json_type_of(*object) != JSON_OBJECT)
+		return err_set(err, ERR_USAGE, "%s is a JSON object", name);
+	return 0;
+}
+
 /* The parameters as a config; paths are made absolute. The strings are owned by the config. */
 static int read_params(const struct fh_start_params *params, struct config *config, struct err *err)
 {
@@ -211,27 +226,35 @@ static int read_params(const struct fh_start_params *params, struct config *conf
 	if (params->python && params->python[0] != '/')
 		return err_set(err, ERR_USAGE, "python is an absolute path, not %s",
 			       params->python);
+	if (params->workspace_overlay && (!params->workspace || params->workspace_read_only))
+		return err_set(
+			err, ERR_USAGE,
+			"workspace_overlay needs a workspace, and one that is not read-only");
 	if (params->workspace) {
 		config->workspace = realpath(params->workspace, NULL);
 		if (!config->workspace)
 			return err_sys(err, "cannot use %s as workspace", params->workspace);
 	}
-	if (params->notebook_metadata) {
-		const char *text = params->notebook_metadata;
-
-		config->notebook_metadata = json_parse(text, strlen(text), &JSON_LIMITS, err);
-		if (!config->notebook_metadata)
-			return err_wrap(err, "notebook_metadata");
-		if (json_type_of(config->notebook_metadata) != JSON_OBJECT)
-			return err_set(err, ERR_USAGE, "notebook_metadata is a JSON object");
-	}
+	if (read_object(params->notebook_metadata, "notebook_metadata", &config->notebook_metadata,
+			err) != 0 ||
+	    read_object(params->policy_json, "policy_json", &config->policy, err) != 0 ||
+	    policy_take_variables(config->policy, err) != 0)
+		return -1;
 	config->name = mem_string(params->name);
-	config->python = mem_string(params->python);
+	/* Here and not by the keeper: a spare session is found by the Python's path. */
+	config->python = params->python ? mem_string(params->python) : python_default(err);
+	if (!config->python)
+		return -1;
 	config->workspace_read_only = params->workspace_read_only;
-	config->tier_none = params->tier == FH_TIER_NONE;
+	config->workspace_overlay = params->workspace_overlay;
+	config->tier = params->tier == FH_TIER_NONE       ? CONFIG_TIER_NONE
+		       : params->tier == FH_TIER_DEGRADED ? CONFIG_TIER_DEGRADED
+							  : CONFIG_TIER_FULL;
 	config->wall_s_max = params->wall_s_max;
 	config->output_bytes_max = params->output_bytes_max;
+	config->limits = params->limits;
 	config->ends_with_client = params->ends_with_client;
+	config->durability_power = params->durability_power;
 	return 0;
 }
 
@@ -250,6 +273,22 @@ static struct fh_session *start_keeper(const struct config *config, int cancel_f
 	return session;
 }
 
+/* The name is an entry of a folder that no keeper syncs. */
+static int sync_name(const struct config *config, struct err *err)
+{
+	cleanup_store struct store store = STORE_INIT;
+	cleanup_fd int folder = -1;
+
+	if (!config->name || !config->durability_power)
+		return 0;
+	if (store_open(&store, err) != 0)
+		return -1;
+	folder = openat(store.names_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0 || fsync(folder) != 0)
+		return err_sys(err, "cannot sync the names of sessions");
+	return 0;
+}
+
 FH_PUBLIC struct fh_session *fh_start(const struct fh_start_params *params, struct fh_error *error)
 {
 	cleanup_config struct config config = CONFIG_INIT;
@@ -266,6 +305,15 @@ FH_PUBLIC struct fh_session *fh_start(const struct fh_start_params *params, stru
 	if (spare == SPARE_NONE) {
 		err = (struct err)ERR_INIT;
 		session = start_keeper(&config, params->cancel_fd, &err);
+	}
+	if (session && sync_name(&config, &err) != 0) {
+		char id[HASH_ID_SIZE];
+
+		memcpy(id, session->id, sizeof(id));
+		(void)fh_stop(session, false, NULL);
+		fh_close(session);
+		session = NULL;
+		(void)fh_remove(id, NULL);
 	}
 	if (!session)
 		error_give(error, &err);

@@ -174,10 +174,15 @@ static void fill_entry(const struct store *store, const struct config *config,
 	made->workspace = config->workspace ? mem_string(config->workspace)
 					    : mem_format("%s/workspace", entry->directory);
 	made->workspace_read_only = config->workspace_read_only;
-	made->tier_none = config->tier_none;
+	made->workspace_overlay = config->workspace_overlay;
+	made->tier = config->tier;
 	made->wall_s_max = config->wall_s_max;
 	made->output_bytes_max = config->output_bytes_max;
+	made->limits = config->limits;
 	made->ends_with_client = config->ends_with_client;
+	made->durability_power = config->durability_power;
+	if (config->policy)
+		made->policy = json_keep(config->policy);
 	if (config->notebook_metadata)
 		made->notebook_metadata = json_keep(config->notebook_metadata);
 }

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -13,15 +14,15 @@
 
 static void test_names(void **state)
 {
-	static const enum tier tiers[] = {TIER_NONE, TIER_DEGRADED, TIER_PARTIAL, TIER_FULL};
+	static const enum tier tiers[] = {TIER_NONE, TIER_DEGRADED, TIER_FULL};
 	enum tier tier;
 
 	(void)state;
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < sizeof(tiers) / sizeof(*tiers); i++) {
 		assert_int_equal(tier_from_name(tier_name(tiers[i]), &tier), 0);
 		assert_int_equal(tier, tiers[i]);
 	}
-	assert_string_equal(tier_name(TIER_PARTIAL), "partial");
+	assert_string_equal(tier_name(TIER_FULL), "full");
 	assert_int_equal(tier_from_name("Full", &tier), -1);
 	assert_int_equal(tier_from_name("", &tier), -1);
 	assert_int_equal(tier, TIER_FULL);
@@ -33,7 +34,7 @@ static void test_defaults(void **state)
 
 	(void)state;
 	policy_init(&policy);
-	assert_int_equal(policy.floor, TIER_PARTIAL);
+	assert_int_equal(policy.floor, TIER_DEGRADED);
 	assert_int_equal(policy.workspace_mode, WORKSPACE_RW);
 	assert_null(policy.workspace);
 	assert_null(policy.read);
@@ -111,12 +112,60 @@ static void test_named(void **state)
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 }
 
+static void paths_refused(const char *read, const char *write, enum err_code code)
+{
+	const char *const reads[] = {read, NULL}, *const writes[] = {write, NULL};
+	struct err err = ERR_INIT;
+
+	assert_int_equal(policy_check_paths(reads, writes, &err), -1);
+	if (err.code != code)
+		fail_msg("%s %s: %s", read ? read : "", write ? write : "", err.text);
+}
+
+static void test_paths(void **state)
+{
+	char folder[] = "/tmp/fumehood-paths-XXXXXX";
+	cleanup_free char *own = NULL;
+	cleanup_free char *beside = NULL;
+	cleanup_free char *old = mem_string(getenv("XDG_STATE_HOME"));
+	const char *shown[] = {"/etc/passwd", "/usr", folder, NULL};
+	const char *written[] = {folder, NULL};
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(policy_check_paths(shown, written, NULL), 0);
+	assert_int_equal(policy_check_paths(NULL, NULL, NULL), 0);
+	paths_refused("/no/such", NULL, ERR_NOT_FOUND);
+	paths_refused("/dev/null", NULL, ERR_DENIED);
+	paths_refused(NULL, "/no/such", ERR_NOT_FOUND);
+	paths_refused(NULL, "/etc/passwd", ERR_DENIED);
+	paths_refused(NULL, "/usr/share", ERR_DENIED);
+	paths_refused(NULL, "/", ERR_DENIED);
+	/* Where sessions are recorded, what is in it, and what it is in; not what is beside it. */
+	setenv("XDG_STATE_HOME", folder, 1);
+	own = mem_format("%s/fumehood", folder);
+	beside = mem_format("%s/fumehood2", folder);
+	assert_int_equal(mkdir(own, 0700), 0);
+	assert_int_equal(mkdir(beside, 0700), 0);
+	paths_refused(NULL, own, ERR_DENIED);
+	paths_refused(NULL, folder, ERR_DENIED);
+	written[0] = beside;
+	assert_int_equal(policy_check_paths(NULL, written, NULL), 0);
+	if (old)
+		setenv("XDG_STATE_HOME", old, 1);
+	else
+		unsetenv("XDG_STATE_HOME");
+	rmdir(beside);
+	rmdir(own);
+	rmdir(folder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),   cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_refused), cmocka_unit_test(test_home),
-		cmocka_unit_test(test_named),
+		cmocka_unit_test(test_named),   cmocka_unit_test(test_paths),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
