@@ -1,0 +1,248 @@
+/*
+ * The proxy's life beside the box's; see net.h.
+ *
+ * A proxy that is closed lets go of its memory only when the loop has run its last callbacks, so
+ * there may be more than one for a moment; only the newest is asked anything.
+ */
+#include "keeper/net.h"
+
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "keeper/net_internal.h"
+#include "keeper/session.h"
+#include "sandbox/netns.h"
+
+enum {
+	NAMESPACE_USER = 0, /* box_namespaces() */
+	NAMESPACE_NET = 3,
+	DESCRIPTORS_OWN = 128,      /* what the keeper needs for everything else */
+	DESCRIPTORS_CONNECTION = 2, /* one to the guest, one to the host */
+	SHOWN_RULES_MAX = 12,
+};
+
+/* Programs in the box reach their own loopback directly, unless the user has allowed the host's. */
+static const char *const LOOPBACK[] = {"localhost", "127.0.0.1", "::1"};
+
+/* --- rules -------------------------------------------------------------------------------------
+ */
+
+static void hosts_end(struct hosts *hosts)
+{
+	hosts_release(hosts);
+}
+
+#define cleanup_hosts __attribute__((cleanup(hosts_end)))
+
+static int read_rules(struct hosts *hosts, const char *const *rules, struct err *err)
+{
+	for (; rules && *rules; rules++) {
+		if (hosts_add(hosts, *rules, strlen(*rules), err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void show_rules(struct net *net, const struct hosts *hosts)
+{
+	size_t shown = hosts->count < SHOWN_RULES_MAX ? hosts->count : SHOWN_RULES_MAX;
+
+	buf_truncate(&net->allowed, 0);
+	for (size_t i = 0; i < shown; i++) {
+		if (i > 0)
+			buf_append_string(&net->allowed, ", ");
+		hosts_write_rule(&hosts->rules[i], &net->allowed);
+	}
+	if (shown < hosts->count)
+		buf_printf(&net->allowed, " and %zu more", hosts->count - shown);
+}
+
+/* --- the listener ------------------------------------------------------------------------------
+ */
+
+/* Room for all connections, as far as this process may make it; how many there is room for. */
+static unsigned make_room(void)
+{
+	const rlim_t wanted = DESCRIPTORS_OWN + DESCRIPTORS_CONNECTION * PROXY_CONNECTIONS_MAX;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return 1;
+	if (limit.rlim_cur < wanted) {
+		limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	if (limit.rlim_cur >= wanted)
+		return PROXY_CONNECTIONS_MAX;
+	if (limit.rlim_cur <= DESCRIPTORS_OWN + DESCRIPTORS_CONNECTION)
+		return 1;
+	return (unsigned)(limit.rlim_cur - DESCRIPTORS_OWN) / DESCRIPTORS_CONNECTION;
+}
+
+static struct net *net_of(struct session *session)
+{
+	struct net *net = session->net;
+
+	if (net)
+		return net;
+	net = session->net = mem_zalloc(sizeof(*net));
+	net->session = session;
+	uv_timer_init(session->loop, &net->timer);
+	net->timer.data = net;
+	return net;
+}
+
+static int open_proxy(struct session *session, struct hosts *hosts, struct err *err)
+{
+	struct net *net = net_of(session);
+	const int *namespaces = box_namespaces(session->box);
+	struct proxy_params params = {
+		.loop = session->loop,
+		.hosts = hosts,
+		.connections_max = make_room(),
+		.decided = net_decided,
+		.ended = net_ended,
+		.data = net,
+	};
+	cleanup_fd int listener = -1;
+
+	if (!namespaces)
+		return err_set(
+			err, ERR_UNSUPPORTED,
+			"hosts can only be allowed in the tier \"full\": below it there is no "
+			"network of the session's own; leave --allow-net out");
+	net->port = 0;
+	listener = netns_listen(namespaces[NAMESPACE_USER], namespaces[NAMESPACE_NET], &net->port,
+				err);
+	if (listener < 0)
+		return -1;
+	params.listener = listener;
+	show_rules(net, hosts);
+	net->proxy = proxy_new(&params, err);
+	if (!net->proxy)
+		return -1;
+	fd_take(&listener);
+	session->environment_due = true;
+	return 0;
+}
+
+int net_box_started(struct session *session, struct err *err)
+{
+	cleanup_hosts struct hosts hosts = HOSTS_INIT;
+
+	if (read_rules(&hosts, session->policy.net, err) != 0)
+		return -1;
+	return hosts.count > 0 ? open_proxy(session, &hosts, err) : 0;
+}
+
+static void proxy_closed(void *data)
+{
+	struct net *net = data;
+
+	net->closing--;
+}
+
+void net_box_ended(struct session *session)
+{
+	struct net *net = session->net;
+
+	if (!net || !net->proxy)
+		return;
+	net->closing++;
+	proxy_close(net->proxy, proxy_closed, net);
+	net->proxy = NULL;
+	net_tell_rest(net);
+}
+
+int net_set_rules(struct session *session, const char *const *rules, struct err *err)
+{
+	cleanup_hosts struct hosts hosts = HOSTS_INIT;
+	struct net *net = session->net;
+
+	if (read_rules(&hosts, rules, err) != 0)
+		return -1;
+	if (net && net->proxy) {
+		show_rules(net, &hosts);
+		proxy_set_rules(net->proxy, &hosts);
+		session->environment_due = true; /* NO_PROXY */
+		return 0;
+	}
+	if (hosts.count == 0 || !session->box) /* the next box begins with them */
+		return 0;
+	return open_proxy(session, &hosts, err);
+}
+
+/* --- cells -------------------------------------------------------------------------------------
+ */
+
+void net_cell_starts(struct session *session)
+{
+	if (!session->net)
+		return;
+	net_tell_rest(session->net);
+	net_forget_rows(session->net);
+}
+
+void net_cell_ends(struct session *session)
+{
+	if (session->net)
+		net_tell_rest(session->net);
+}
+
+/* --- variables ---------------------------------------------------------------------------------
+ */
+
+/* Whether a rule is about this name of the loopback. */
+static bool is_allowed(const struct hosts *hosts, const char *name)
+{
+	for (size_t i = 0; i < hosts->count; i++) {
+		if (strcmp(hosts->rules[i].target.name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+void net_add_variables(const struct session *session, struct json *variables)
+{
+	static const char *const names[] = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
+					    "http_proxy", "https_proxy", "all_proxy"};
+	const struct net *net = session->net;
+	cleanup_buf struct buf direct = BUF_INIT;
+	cleanup_free char *url = NULL;
+
+	if (!net || !net->proxy)
+		return;
+	url = mem_format("http://127.0.0.1:%u", net->port);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		json_set_string(variables, names[i], url);
+	for (size_t i = 0; i < sizeof(LOOPBACK) / sizeof(*LOOPBACK); i++) {
+		if (is_allowed(proxy_rules(net->proxy), LOOPBACK[i]))
+			continue;
+		if (direct.len)
+			buf_append_char(&direct, ',');
+		buf_append_string(&direct, LOOPBACK[i]);
+	}
+	json_set_string(variables, "NO_PROXY", buf_bytes(&direct));
+	json_set_string(variables, "no_proxy", buf_bytes(&direct));
+}
+
+bool net_is_on(const struct session *session)
+{
+	return session->net && session->net->proxy;
+}
+
+bool net_is_closing(const struct session *session)
+{
+	return session->net && session->net->closing > 0;
+}
+
+void net_free(struct net *net)
+{
+	if (!net)
+		return;
+	net_forget_rows(net);
+	buf_release(&net->allowed);
+	free(net);
+}
