@@ -1,9 +1,12 @@
 /*
- * fumehood files: what the cells of a session have done to its workspace.
+ * fumehood files: what the cells of a session have done to its workspace, and the way to its files.
+ *
+ * `fumehood files SESSION` lists changes; a word behind it names an action (files.h).
  */
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/ask.h"
+#include "cli/files.h"
 #include "cli/say.h"
 #include "cli/table.h"
 
@@ -42,24 +45,95 @@ static int print_table(const struct json *answer)
 	return 0;
 }
 
+char *files_join(const char *folder, const char *name)
+{
+	return folder[0] && strcmp(folder, ".") != 0 ? mem_format("%s/%s", folder, name)
+						     : mem_string(name);
+}
+
+int files_begin(const struct command *command, struct options *options, const struct option *table,
+		size_t count, int argc, char **argv, size_t words_min, size_t words_max)
+{
+	struct err err = ERR_INIT;
+
+	if (options_read(options, table, count, argc, argv, &err) != 0)
+		return say_usage(command, "%s: %s", argv[0], err.text);
+	if (options->help)
+		return say_help(command);
+	if (options->word_count < words_min)
+		return say_usage(command, "%s needs more: of which file?", argv[0]);
+	if (options->word_count > words_max)
+		return say_usage(command, "%s does not know what to do with %s", argv[0],
+				 options->words[words_max]);
+	return -1;
+}
+
+static const struct files_action ACTIONS[] = {
+	{"ls", files_ls},     {"get", files_get},     {"put", files_put},
+	{"rm", files_rm},     {"zip", files_zip},     {"unzip", files_unzip},
+	{"diff", files_diff}, {"apply", files_apply}, {"discard", files_discard},
+};
+
+/* The action that the command line names; NULL: none. */
+static const struct files_action *find_action(int argc, char **argv)
+{
+	for (size_t i = 0; argc > 2 && argv[1][0] != '-' && i < sizeof(ACTIONS) / sizeof(*ACTIONS);
+	     i++)
+		if (strcmp(argv[2], ACTIONS[i].name) == 0)
+			return &ACTIONS[i];
+	return NULL;
+}
+
+/* The options of all actions: known so that `fumehood files --help` can be asked with any of
+ * them, and that one without its action is told what it lacks. */
+struct stray {
+	bool force, unzip, recursive, patch, raw;
+	uint64_t max;
+	const char *to, *output;
+};
+
+static bool is_stray(const struct stray *stray)
+{
+	return stray->force || stray->unzip || stray->recursive || stray->patch || stray->raw ||
+	       stray->max || stray->to || stray->output;
+}
+
 static int command_files(const struct command *command, int argc, char **argv)
 {
 	bool json = false;
 	const char *cell = NULL;
 	uint64_t since = 0;
+	struct stray stray = {.force = false};
 	const struct option table[] = {
 		{"cell", '\0', OPTION_TEXT, &cell},
 		{"since", '\0', OPTION_COUNT, &since},
 		{"json", 'j', OPTION_FLAG, &json},
+		{"force", 'f', OPTION_FLAG, &stray.force},
+		{"max", '\0', OPTION_SIZE, &stray.max},
+		{"to", '\0', OPTION_TEXT, &stray.to},
+		{"unzip", '\0', OPTION_FLAG, &stray.unzip},
+		{"recursive", 'r', OPTION_FLAG, &stray.recursive},
+		{"output", 'o', OPTION_TEXT, &stray.output},
+		{"patch", 'p', OPTION_FLAG, &stray.patch},
+		{"raw", '\0', OPTION_FLAG, &stray.raw},
 	};
 	cleanup_options struct options options = {.words = NULL};
 	cleanup_ask struct ask ask = ASK_INIT;
 	struct fh_error error = FH_ERROR_INIT;
 	struct err err = ERR_INIT;
-	int status = command_begin(command, &options, table, 3, argc, argv, 1, 1);
+	const struct files_action *action = find_action(argc, argv);
+	int status;
 
+	if (action)
+		return action->run(command, argv[1], argc - 2, argv + 2);
+	status = command_begin(command, &options, table, sizeof(table) / sizeof(*table), argc, argv,
+			       1, 1);
 	if (status >= 0)
 		return status;
+	if (is_stray(&stray))
+		return say_usage(command, "this option is of an action, which comes behind the "
+					  "session: ls, get, put, rm, zip, unzip, diff, apply, "
+					  "discard");
 	if (cell && since)
 		return say_usage(command, "--cell and --since exclude each other");
 	if (ask_open(&ask, options.words[0], false, &err) != 0)
@@ -70,24 +144,52 @@ static int command_files(const struct command *command, int argc, char **argv)
 
 const struct command COMMAND_FILES = {
 	.name = "files",
-	.summary = "list the files that a session has changed",
-	.example = "fumehood files work",
+	.summary = "list what a session has changed; get, put and apply its files",
+	.example = "fumehood files work get plot.png",
 	.help = "Usage: fumehood files SESSION [options]\n"
+		"       fumehood files SESSION ACTION [what] [options]\n"
 		"\n"
-		"Lists what has been created, changed or deleted in the workspace, with the cell "
-		"that "
-		"was last\n"
-		"at it, its size and its path.\n"
+		"Without an action: lists what has been created, changed or deleted in the "
+		"workspace, with the\n"
+		"cell that was last at it, its size and its path.\n"
 		"\n"
 		"  fumehood files work\n"
-		"  fumehood files work --cell c7\n"
 		"  fumehood files work --json | jq -r '.files[].path'\n"
+		"  fumehood files work get plot.png\n"
+		"  fumehood files work diff -p && fumehood files work apply\n"
 		"\n"
-		"Options:\n"
-		"      --cell CELL      only what this cell did\n"
-		"      --since N        only what is different since event N (last_seq of the "
-		"answer "
-		"before)\n"
-		"  -j, --json           the answer as in the session protocol: files, last_seq\n",
+		"Actions on the workspace, also of a session that has stopped:\n"
+		"  ls [FOLDER]             what is there\n"
+		"  get PATH [TO]           a file from it; TO is a file, a folder, or - for "
+		"stdout\n"
+		"  put FILE...             files into it; - is stdin\n"
+		"  rm PATH...              removes\n"
+		"  zip [FOLDER]            all of it, or a folder, as an archive\n"
+		"  unzip ARCHIVE [FOLDER]  the files of an archive into it; - is stdin\n"
+		"\n"
+		"Actions on what a workspace with :overlay keeps aside:\n"
+		"  diff [PATH...]          what is added, changed and removed\n"
+		"  apply [PATH...]         puts it into the directory\n"
+		"  discard                 forgets all of it; the session must be stopped\n",
+	.help_end = "\n"
+		    "Options:\n"
+		    "      --cell CELL      only what this cell did\n"
+		    "      --since N        only what is different since event N (last_seq of the "
+		    "answer "
+		    "before)\n"
+		    "  -j, --json           JSON: the answer as in the session protocol, or an "
+		    "object a "
+		    "line (ls, diff)\n"
+		    "  -f, --force          get: replace the file; apply: also over what has been "
+		    "changed "
+		    "in the\n"
+		    "                       directory meanwhile\n"
+		    "      --max SIZE       get: refuse larger files (default 2G)\n"
+		    "      --to PATH        put: where to; a folder if it ends with /\n"
+		    "      --unzip          put: the files of the archive\n"
+		    "  -r, --recursive      rm: folders with all that is in them\n"
+		    "  -o, --output FILE    zip: where to (default: stdout)\n"
+		    "  -p, --patch          diff: line by line, for patch(1)\n"
+		    "      --raw            diff --patch: to a terminal, too, as it is\n",
 	.run = command_files,
 };

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "keeper/mime.h"
+#include "sandbox/protect.h"
 
 static int64_t monotonic_us(void *data)
 {
@@ -19,10 +20,10 @@ static int64_t monotonic_us(void *data)
 	return clock_monotonic_us();
 }
 
-struct watch *files_watch(const char *workspace)
+static struct watch *watch_root_at(int fd, const char *path)
 {
 	struct watch_params params = {
-		.root = open(workspace, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC),
+		.root = openat(fd, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC),
 		.entries_max = MANIFEST_ENTRIES_MAX,
 		.folders_max = WATCH_FOLDERS_MAX,
 		.first_us = WATCH_FIRST_US,
@@ -30,6 +31,16 @@ struct watch *files_watch(const char *workspace)
 	};
 
 	return params.root < 0 ? NULL : watch_open(&params);
+}
+
+struct watch *files_watch(const char *workspace)
+{
+	return watch_root_at(AT_FDCWD, workspace);
+}
+
+struct watch *files_watch_at(int fd)
+{
+	return watch_root_at(fd, ".");
 }
 
 /* Opening neither follows a symlink nor waits; a file that has gone meanwhile is as good as an
@@ -60,7 +71,24 @@ static const char *mime_of(const struct watch *watch, const struct change *chang
 	return mime_of_content(watch_root(watch), change->path);
 }
 
-static struct json *item_of(const struct watch *watch, const struct change *change)
+/* Whether a pattern means the path or a folder above it. */
+static bool is_run_later(const char *const *protect, const char *path)
+{
+	cleanup_free char *part = mem_string(path);
+	bool folder = false;
+
+	for (char *slash = part; protect && slash; slash = strrchr(part, '/')) {
+		if (folder)
+			*slash = '\0';
+		if (protect_matches(protect, part, folder))
+			return true;
+		folder = true;
+	}
+	return false;
+}
+
+static struct json *item_of(const struct watch *watch, const struct change *change,
+			    const char *const *protect)
 {
 	static const char *const kinds[] = {[CHANGE_CREATED] = "created",
 					    [CHANGE_CHANGED] = "changed",
@@ -79,10 +107,13 @@ static struct json *item_of(const struct watch *watch, const struct change *chan
 	json_set_string(item, "mime", mime_of(watch, change));
 	if (change->background)
 		json_set_string(item, "origin", "background");
+	if (change->kind != CHANGE_DELETED && is_run_later(protect, change->path))
+		json_set(item, "executes_later", json_new_bool(true));
 	return item;
 }
 
-void files_tell(const struct watch *watch, const struct changes *changes, struct json *body)
+void files_tell(const struct watch *watch, const struct changes *changes,
+		const char *const *protect, struct json *body)
 {
 	struct json *files = json_new_array();
 	cleanup_buf struct buf text = BUF_INIT;
@@ -90,7 +121,7 @@ void files_tell(const struct watch *watch, const struct changes *changes, struct
 	const char *stop = manifest_stop_name(changes->stop);
 
 	for (size_t i = 0; i < changes->count; i++) {
-		struct json *item = item_of(watch, &changes->list[i]);
+		struct json *item = item_of(watch, &changes->list[i], protect);
 
 		json_write(&text, item);
 		if (text.len > FILES_BYTES_MAX) {
