@@ -1,0 +1,45 @@
+/*
+ * The control group of a box, and what is done where there is none: reading what its processes use.
+ *
+ * Part of box.c. The init is moved in with the first guest, or before the first program that it
+ * starts, whichever comes first: one move costs as much as many (cgroup.h).
+ */
+#ifndef FH_SANDBOX_BOX_GROUP_H
+#define FH_SANDBOX_BOX_GROUP_H
+
+#include "sandbox/box.h"
+#include "sandbox/cgroup.h"
+
+struct box_group {
+	struct cgroup *group; /* NULL: none can be made here */
+	bool lost;            /* the group is there, but the guest could not be moved into it */
+	bool init_moved;
+	pid_t init;  /* host pids; 0: not yet */
+	pid_t guest; /* the last one that came from outside */
+	uint64_t memory_bytes_max;
+	struct err why; /* there is none, or it is lost */
+};
+
+#define BOX_GROUP_INIT \
+	{ \
+		.group = NULL, .lost = false, .init_moved = false, .init = 0, .guest = 0, \
+		.memory_bytes_max = 0, .why = ERR_INIT \
+	}
+
+/* Makes the group if one can be made. */
+void box_group_open(struct box_group *group, const struct policy *policy);
+void box_group_close(struct box_group *group);
+
+/* Before anything foreign runs: the init, whose pid has been set by now; a guest and what it has
+ * forked. ERR_GONE when the guest has ended, ERR_LIMIT when it forks faster than it can be moved.
+ * Where moving is not allowed the group is lost, and that is no error. */
+int box_group_move_init(struct box_group *group, struct err *err);
+int box_group_move(struct box_group *group, pid_t guest, struct err *err);
+
+/* Whether the group limits by this controller. */
+bool box_group_holds(const struct box_group *group, enum cgroup_controller controller);
+
+void box_group_read(const struct box_group *group, struct box_usage *usage);
+int box_group_change(struct box_group *group, const struct policy *policy, struct err *err);
+
+#endif
