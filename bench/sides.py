@@ -8,6 +8,7 @@ A side starts sessions; a session has
     run(code, n=1)   n cells; -> [Cell]: ms as the client sees it, from before the request until the
                      end and all output are in
     interrupt(code)  runs code, interrupts it 300 ms later; -> ms from then until the end is in
+    variables(n)     asks for the list of at least n variables, of code that has run; -> ms
     stop()           ends it and what it left on the disk
     memory()         PSS in MiB of all processes that exist because of this session
 
@@ -46,12 +47,12 @@ class Fumehood:
         self.build = build
         self.environment = dict(environment, FUMEHOOD_LIBEXEC=build)
 
-    def session(self):
-        return FumehoodSession(self)
+    def session(self, python=sys.executable):
+        return FumehoodSession(self, python)
 
-    def client(self):
+    def client(self, python):
         return subprocess.Popen(
-            [self.build + "/bench/bench-client", sys.executable],
+            [self.build + "/bench/bench-client", python],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=self.environment,
@@ -73,6 +74,30 @@ class Fumehood:
 
     def oneshot(self, code):
         return self.command("run", "--python", sys.executable, "-c", code)
+
+    def execute(self, notebook, made):
+        return self.command("run", "--python", sys.executable, "-q", notebook, "-o", made)
+
+    def layers(self, n, folder):
+        """Samples in ms by the name of the layer."""
+        out = subprocess.run(
+            [self.build + "/bench/bench-layers", str(n), folder],
+            check=True, capture_output=True, text=True,
+        ).stdout
+        found = {}
+        for line in out.splitlines():
+            name, microseconds = line.split("\t")
+            found.setdefault(name, []).append(int(microseconds) / 1e3)
+        return found
+
+    @staticmethod
+    def bubblewrap(code):
+        """The same code in bwrap's box: the whole file system read-only, nothing else."""
+        return subprocess.run(
+            ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+             "--tmpfs", "/tmp", "--die-with-parent", sys.executable, "-c", code],
+            stdin=subprocess.DEVNULL, capture_output=True,
+        )
 
     @staticmethod
     def plain_python(code):
@@ -113,8 +138,8 @@ class FumehoodSession:
     """One bench-client, with one session or, by further start(), several: all but memory() act on
     the last."""
 
-    def __init__(self, side):
-        self.process = side.client()
+    def __init__(self, side, python):
+        self.process = side.client(python)
         self.keepers = []
 
     def _order(self, order, code=None):
@@ -147,6 +172,17 @@ class FumehoodSession:
         self._order(f"interrupt {INTERRUPT_AFTER_MS}", code)
         us, status = self._answer()
         expect(status == "interrupted", f"interrupted cell ended as {status}")
+        return int(us) / 1000
+
+    def save(self):
+        """-> ms until the notebook is on the disk"""
+        self._order("save")
+        return int(self._answer()[0]) / 1000
+
+    def variables(self, n):
+        self._order(f"variables {n}")
+        us, size = self._answer()
+        expect(int(size) > 20 * n, f"{size} bytes cannot be the list of {n} variables")
         return int(us) / 1000
 
     def memory(self):
@@ -184,6 +220,21 @@ class Ipykernel:
         )
         return subprocess.run(
             [sys.executable, "-c", code, notebook], stdin=subprocess.DEVNULL, capture_output=True
+        )
+
+
+    @staticmethod
+    def execute(notebook, made):
+        """As `jupyter execute --output`."""
+        code = (
+            "import sys, nbformat, nbclient\n"
+            "n = nbclient.execute(nbformat.read(sys.argv[1], 4))\n"
+            "nbformat.write(n, sys.argv[2])"
+        )
+        return subprocess.run(
+            [sys.executable, "-c", code, notebook, made],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
         )
 
 
@@ -237,6 +288,23 @@ class KernelSession:
         status, _ = self._wait(request)
         expect(status == "error", f"interrupted cell of the peer ended as {status}")
         return (time.perf_counter() - began) * 1e3
+
+    def variables(self, n):
+        """What JupyterLab asks for to fill its list of variables; it works without a debugger."""
+        message = self.client.session.msg(
+            "debug_request",
+            {"type": "request", "seq": 1, "command": "inspectVariables", "arguments": {}},
+        )
+        began = time.perf_counter()
+        self.client.control_channel.send(message)
+        while True:
+            reply = self.client.get_control_msg(timeout=60)
+            if reply["parent_header"].get("msg_id") == message["header"]["msg_id"]:
+                break
+        ms = (time.perf_counter() - began) * 1e3
+        body = reply["content"].get("body", {})
+        expect(len(body.get("variables", ())) >= n, f"no list of {n} variables: {reply['content']}")
+        return ms
 
     def memory(self):
         return machine.pss_mib(machine.tree(self.manager.provisioner.pid))

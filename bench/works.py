@@ -5,6 +5,7 @@ whatever else happens on the machine happens to both. `full` and `quick` sizes a
 side: quick is to show that the benchmark works, and its figures mean nothing.
 """
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -262,25 +263,7 @@ def interrupt(bench):
 def oneshot(bench):
     """`print(1)` in a process from start to end; for Fumehood a session is made and removed."""
     notebook = bench.folder + "/one.ipynb"
-    with open(notebook, "w") as file:
-        json.dump(
-            {
-                "cells": [
-                    {
-                        "cell_type": "code",
-                        "id": "a",
-                        "metadata": {},
-                        "execution_count": None,
-                        "outputs": [],
-                        "source": "print(1)",
-                    }
-                ],
-                "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
-                "nbformat": 4,
-                "nbformat_minor": 5,
-            },
-            file,
-        )
+    write_notebook(notebook, ["print(1)"])
 
     def once(times, run, argument):
         began = time.perf_counter()
@@ -308,6 +291,217 @@ def oneshot(bench):
     )
 
 
+def sandbox(bench):
+    """A session in tier full, without the spare, until the answer of a cell that uses numpy, pandas
+    and matplotlib, beside bwrap and a Python that does nothing; whole one-shot runs with numpy,
+    four at a time; a cell with and without the sandbox; and what each layer costs."""
+
+    def started():
+        session = bench.fumehood.session()
+        times = session.start(IMPORTS + "1+1")
+        session.stop()
+        return times[1]
+
+    def boxed(code):
+        began = time.perf_counter()
+        done = bench.fumehood.bubblewrap(code)
+        expect(done.returncode == 0, f"bwrap: {done.stderr[-300:]}")
+        return (time.perf_counter() - began) * 1e3
+
+    def rate(run, n):
+        """Milliseconds for each of n runs, four at a time."""
+        began = time.perf_counter()
+        with concurrent.futures.ThreadPoolExecutor(4) as threads:
+            for done in threads.map(run, ["import numpy; print(1)"] * n):
+                expect(done.stdout == b"1\n", f"one-shot: {done.stdout} {done.stderr[-300:]}")
+        return (time.perf_counter() - began) * 1e3 / n
+
+    started()
+    ours, peers, rates, peer_rates = [], [], [], []
+    for _ in range(bench.size(20, 2)):
+        ours.append(started())
+        peers.append(boxed("pass"))
+    for _ in range(bench.size(3, 1)):
+        rates.append(rate(bench.fumehood.oneshot, bench.size(40, 4)))
+        peer_rates.append(rate(bench.fumehood.bubblewrap, bench.size(40, 4)))
+    yield Row("sandbox", "start, libraries ready, beside bwrap --unshare-all python3 -c pass",
+              ours, peers, goal=1)
+    yield Row("sandbox", "a one-shot run with numpy, four at a time, beside bwrap + python",
+              rates, peer_rates, goal=1, note="milliseconds a run: 1,000 / x a second")
+    layers = bench.fumehood.layers(bench.size(100, 5), bench.folder)
+    bare = layers.pop("a process")
+    for name, samples in layers.items():
+        yield Row("sandbox", name, samples, bare, note="beside a process without any")
+
+
+def write_notebook(path, sources):
+    cells = [
+        {
+            "cell_type": "code",
+            "id": f"c{number}",
+            "metadata": {},
+            "execution_count": None,
+            "outputs": [],
+            "source": source,
+        }
+        for number, source in enumerate(sources)
+    ]
+    kernel = {"name": "python3", "display_name": "Python 3"}
+    with open(path, "w") as file:
+        json.dump(
+            {
+                "cells": cells,
+                "metadata": {"kernelspec": kernel},
+                "nbformat": 4,
+                "nbformat_minor": 5,
+            },
+            file,
+        )
+
+
+def notebook(bench):
+    """A notebook of 50 cells from file to file: two whole processes, and what they wrote."""
+    plain = [f"x{i} = {i}\nprint(x{i})\nx{i} * 2" for i in range(50)]
+    report = list(plain)
+    report[0] = IMPORTS
+    report[1::10] = ["pandas.DataFrame({'a': range(20), 'b': 1.5}).describe()"] * 5
+    report[5::10] = [FIGURE] * 5
+    for what, sources, goal, note in (
+        ("50 cells that compute, print and show", plain, 1 / 10, ""),
+        (
+            "50 cells, pandas, five figures",
+            report,
+            None,
+            "most of it is spent by matplotlib, drawing, on both sides",
+        ),
+    ):
+        given, made = bench.folder + "/given.ipynb", bench.folder + "/made.ipynb"
+        write_notebook(given, sources)
+        ours, peers = [], []
+        for times, side, n in ((ours, bench.fumehood, 1), (peers, bench.ipykernel, 1)) + (
+            ((ours, bench.fumehood, 4), (peers, bench.ipykernel, 1)) * bench.size(5, 1)
+        ):
+            times += [executed(side, given, made) for _ in range(n)]
+        # The first of each has only warmed up pool and caches.
+        yield Row("notebook", what, ours[1:], peers[1:], goal=goal, note=note)
+
+
+def executed(side, given, made):
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(made)
+    began = time.perf_counter()
+    done = side.execute(given, made)
+    ms = (time.perf_counter() - began) * 1e3
+    expect(done.returncode == 0, f"the notebook failed: {done.stderr[-300:]}")
+    with open(made) as file:
+        cells = json.load(file)["cells"]
+    expect(
+        all(cell["execution_count"] for cell in cells) and cells[-1]["outputs"],
+        "a cell of the notebook was not executed",
+    )
+    return ms
+
+
+def saves(bench):
+    """One more save of a notebook that grows, every fifth cell a figure, beside nbformat.write of
+    the same file (papermill's save); both write all of it, as the format wants."""
+    import nbformat
+
+    sizes = bench.size((250, 500, 1000), (10, 20, 40))
+    count, rows, cells = 0, [], []
+    with bench.session(bench.fumehood, IMPORTS) as session:
+        path = session.directory + "/notebook.ipynb"
+        for size in sizes:
+            while count < size:
+                count += 1
+                code = FIGURE if count % 5 == 0 else f"x{count} = {count}\nprint(x{count})"
+                cells += session.run(code)
+            expect(all(cell.status == "ok" for cell in cells), "a cell failed")
+            ours, peers = [], []
+            session.save()
+            made = nbformat.read(path, as_version=4)
+            expect(len(made.cells) >= size, f"{len(made.cells)} of {size} cells were saved")
+            for i in range(bench.size(20, 3)):
+                check(session.run("pass"))
+                ours.append(session.save())
+                began = time.perf_counter()
+                nbformat.write(made, bench.folder + "/saved.ipynb")
+                peers.append((time.perf_counter() - began) * 1e3)
+            rows.append((size, os.path.getsize(path) / 2**20, ours, peers))
+    for size, mib, ours, peers in rows:
+        yield Row(
+            "saves",
+            f"a save, {size:,} cells",
+            ours,
+            peers,
+            note=f"{mib:.1f} MiB; nbformat does not wait for the disk, Fumehood does",
+        )
+    yield Row(
+        "saves",
+        f"a save for each MiB, {sizes[-1]:,} cells beside {sizes[0]:,}",
+        [ms / rows[-1][1] for ms in rows[-1][2]],
+        [ms / rows[0][1] for ms in rows[0][2]],
+        goal=1.25,
+        note="both columns are Fumehood's",
+    )
+
+
+def variables(bench):
+    """The list of 10,000 variables: name, type and text of each (ours: size and length, too),
+    beside the request of JupyterLab's list of variables."""
+    n = bench.size(10_000, 100)
+    code = (
+        f"for i in range({n}):\n"
+        "    globals()[f'name{i}'] = (i, str(i), [i] * 5, {'k': i}, i / 7)[i % 5]"
+    )
+    ours, peers, few = [], [], []
+    with bench.session(bench.fumehood) as mine, bench.session(bench.ipykernel) as theirs:
+        check(mine.run(code) + theirs.run(code))
+        for _ in range(bench.size(10, 2)):
+            ours.append(mine.variables(n))
+            few.append(mine.variables(100))
+            peers.append(theirs.variables(n))
+    yield Row("variables", f"{n:,} variables", ours, peers)
+    yield Row("variables", "the first 100 of them", few, peers, note="what is on a screen")
+
+
+def ipython(bench):
+    """A cell in an environment with IPython, and (right) in one without."""
+    import venv
+
+    folder = bench.folder + "/without-ipython"
+    venv.create(folder, symlinks=True)
+    sessions = bench.fumehood.session(), bench.fumehood.session(folder + "/bin/python")
+    try:
+        for session in sessions:
+            session.start()
+        for what, code in (("x=1", "x=1"), ("a cell with a value", "x = 1\nx + 1")):
+            rows = [], []
+            for session in sessions:
+                session.run(code, 50)
+            for _ in range(bench.size(8, 1)):
+                for session, times in zip(sessions, rows):
+                    times += check(session.run(code, bench.size(250, 20)))
+            yield Row("ipython", what, *rows, goal=1.2, note="both columns are Fumehood's")
+    finally:
+        for session in sessions:
+            session.stop()
+
+
 WORKS = {
-    work.__name__: work for work in (start, roundtrip, output, memory, growth, interrupt, oneshot)
+    work.__name__: work
+    for work in (
+        start,
+        roundtrip,
+        output,
+        memory,
+        growth,
+        interrupt,
+        oneshot,
+        sandbox,
+        notebook,
+        saves,
+        variables,
+        ipython,
+    )
 }

@@ -78,7 +78,10 @@ struct fh_error {
 	char text[256]; /* a sentence that says what to do; UTF-8 */
 };
 
-#define FH_ERROR_INIT {FH_OK, 0, ""}
+#define FH_ERROR_INIT \
+	{ \
+		FH_OK, 0, "" \
+	}
 
 /* The code as the session protocol names it, such as "not_found". Never NULL. */
 FH_PUBLIC const char *fh_code_name(enum fh_code code);
@@ -88,8 +91,21 @@ FH_PUBLIC const char *fh_code_name(enum fh_code code);
 struct fh_session;
 
 enum fh_tier {
-	FH_TIER_SANDBOX, /* the strongest sandbox there is; refused where none can be built */
-	FH_TIER_NONE     /* no containment at all: the code runs with the rights of the caller */
+	FH_TIER_SANDBOX,  /* the strongest sandbox there is; refused where none can be built */
+	FH_TIER_DEGRADED, /* without namespaces, by Landlock and a system call filter alone */
+	FH_TIER_NONE      /* no containment at all: the code runs with the rights of the caller */
+};
+
+/* Limits of a session by their names in doc/protocol.md (session.json); 0: the default there. A
+ * session with one of the last four is never one that waits ready: its box is built with them. */
+struct fh_limits {
+	uint64_t background_bytes; /* output of a cell after its end */
+	uint64_t queue;            /* cells that wait */
+	uint64_t record_bytes;     /* journal and blobs together */
+	uint64_t processes;        /* processes and threads */
+	uint64_t files;            /* open files of a process */
+	uint64_t file_bytes;       /* size of a file */
+	uint64_t tmp_bytes;        /* private /tmp */
 };
 
 struct fh_start_params {
@@ -100,15 +116,31 @@ struct fh_start_params {
 	 * Which directories are fit is not checked here. */
 	const char *workspace;
 	bool workspace_read_only;
-	/* Absolute path of a Python >= 3.9; NULL: Fumehood's default environment. */
+	/* The session sees the workspace and can change it, but its changes are kept in its own
+	 * directory (`fumehood files diff`, `apply`, `discard`). */
+	bool workspace_overlay;
+	/* Absolute path of a Python >= 3.9; NULL: $FUMEHOOD_PYTHON, else Fumehood's own
+	 * environment, else python3 on PATH. The configuration file is not read here. */
 	const char *python;
 	enum fh_tier tier;
 	/* Longest time a cell may run; > 0. */
 	double wall_s_max;
 	/* Output of a cell that is kept; 0: 64 MiB. */
 	uint64_t output_bytes_max;
+	struct fh_limits limits;
+	/* What else the sandbox permits: a JSON object, see fumehood-policy(5); NULL: the defaults.
+	 * A variable of it that is null takes its value from this process. Of a limit that is both
+	 * here and in `limits`, the one in `limits` holds. */
+	const char *policy_json;
 	/* The session stops when its last client has gone. */
 	bool ends_with_client;
+	/*
+	 * Nothing is answered and no event told before the disk has it (fdatasync(2) has returned):
+	 * a power cut then takes nothing that was told. Otherwise it can take the last fifth of a
+	 * second, and a killed process nothing. When the disk fails, calls that wait for an answer
+	 * or an event fail with FH_IO, once, and no more cells are taken.
+	 */
+	bool durability_power;
 	/* JSON object for the notebook's metadata; NULL: none. */
 	const char *notebook_metadata;
 	/* Never take the session that the pool may have ready: always start a keeper of its own.
@@ -223,6 +255,12 @@ struct fh_run_params {
 	bool allow_stdin;
 	/* JSON object for the notebook's cell; NULL: none. */
 	const char *metadata;
+	/* The script that the code is from: its path from the workspace, or absolute as the session
+	 * sees it. It becomes __file__, sys.argv[0] and the name in tracebacks, and its folder the
+	 * first on sys.path. NULL: none. */
+	const char *file;
+	/* sys.argv[1:] while the cell runs, NULL-terminated, UTF-8. NULL: none. */
+	const char *const *argv;
 	/* Of stdout and of stderr to collect, each; what is beyond is counted in *_dropped. */
 	size_t output_bytes_max;
 	/* Called with every event that is met, also of other cells, in order. May call fh_input(),
@@ -256,7 +294,10 @@ struct fh_result {
 	char *text;      /* the text for a model */
 };
 
-#define FH_RESULT_INIT {0}
+#define FH_RESULT_INIT \
+	{ \
+		0 \
+	}
 
 /*
  * Runs code as one cell and waits for its end. 0: the cell has ended, see result->status; -1: it
@@ -338,6 +379,15 @@ FH_PUBLIC char *fh_notebook(struct fh_session *session, struct fh_error *error);
 /* Saves the notebook; returns the absolute path of the file that holds everything up to now. */
 FH_PUBLIC char *fh_save(struct fh_session *session, struct fh_error *error);
 
+/*
+ * The limits, as a JSON object of {"value","changes","next"?} by their names, as doc/protocol.md
+ * has them (fh_free). `set`: a JSON object of new values, put in force all or none (FH_INVALID) and
+ * kept in the session's directory; NULL or "{}": none. `changes` says when a new value holds:
+ * "now", "lower" (lowered now, raised with the next interpreter), "restart" (with the next
+ * interpreter); `next` is the value that waits for that.
+ */
+FH_PUBLIC char *fh_limits(struct fh_session *session, const char *set, struct fh_error *error);
+
 /* A new interpreter in the same session: queued cells are cancelled, variables are gone. */
 FH_PUBLIC int fh_restart(struct fh_session *session, struct fh_error *error);
 
@@ -347,7 +397,7 @@ FH_PUBLIC int fh_stop(struct fh_session *session, bool drain, struct fh_error *e
 /* --- all sessions ----------------------------------------------------------------------------- */
 
 /* JSON array of the sessions, newest first:
- * {"id","name","created","directory","workspace","engine","running","bytes"}. */
+ * {"id","name","created","directory","workspace","engine","durability","running","bytes"}. */
 FH_PUBLIC char *fh_list(struct fh_error *error);
 
 /* Removes the directory and the name of a session that is not running (FH_BUSY if it is). */

@@ -5,7 +5,9 @@
 # one command are enough. Each step looks first and does nothing when there is nothing to do.
 
 BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libjson-c-dev libssl-dev
-	libedit-dev python3 python3-venv python3-dev"
+	libedit-dev zlib1g-dev python3 python3-venv python3-dev"
+# For fumehood-sixel, which is built where they are there. The tests want it.
+OPTIONAL_PACKAGES="libsixel-dev libpng-dev"
 
 say() {
 	printf '\033[1m%s\033[0m\n' "$*" >&2
@@ -37,7 +39,8 @@ install_packages() {
 	fi
 	if [ "$id" != debian ] || { [ "$version" != 12 ] && [ "$version" != 13 ]; }; then
 		command -v meson >/dev/null &&
-			pkg-config --exists libuv json-c libcrypto libedit 2>/dev/null && return 0
+			pkg-config --exists libuv json-c libcrypto libedit zlib 2>/dev/null &&
+			return 0
 		fail "This script installs packages on Debian 12 and 13 only. Here, install these:
 $(echo $*)
 and run it again."

@@ -11,8 +11,9 @@ import sys
 import threading
 
 from fumehood_guest import (_guest, asyncio_support, display, imports, matplotlib_backend, sources,
-                            traceback_text, wire)
+                            tables, traceback_text, wire)
 from fumehood_guest.interrupt import Interrupts
+from fumehood_guest.scripts import Script
 from fumehood_guest.shell import CompileError, Shell
 from fumehood_guest.streams import Streams, getpass, make_input, quiet_flush
 from fumehood_guest.wire import state
@@ -50,13 +51,27 @@ class Guest:
             builtins.display = display.display
         imports.when_imported("getpass", _replace_getpass)
         imports.when_imported("asyncio.runners", self._asyncio_imported)
+        imports.when_imported("multiprocessing.process", self._processes_imported)
+        imports.when_imported("multiprocessing.spawn", self._spawn_imported)
         matplotlib_backend.install()
+        tables.install()
         sources.install()
         if self.shell.ipython is not None:
             self.shell.ipython.settle_in()
 
     def _asyncio_imported(self, runners):
         asyncio_support.patch_run(runners, self.loops)
+
+    def _processes_imported(self, process):
+        """The zygote may have done so: in a folder and with a key that are not the session's."""
+        process.ORIGINAL_DIR = os.getcwd()
+        process.current_process().authkey = os.urandom(32)
+        if "__mp_main__" in sys.modules:
+            sys.modules["__mp_main__"] = self.shell.module
+
+    def _spawn_imported(self, spawn):
+        from fumehood_guest import children
+        children.serve(self.shell, spawn)
 
     def hello(self):
         pidfd = _guest.own_pidfd()
@@ -99,6 +114,8 @@ class Guest:
                     self.run(cell, flags, body)
                 elif kind == _guest.ASK:
                     self.ask(cell, body)
+                elif kind == _guest.ENVIRONMENT:
+                    self.take_environment(body)
         except OSError:
             _exit(1)  # the session's code has closed or replaced the control socket
 
@@ -134,9 +151,19 @@ class Guest:
         except Exception:  # the program has broken something that the engine stands on
             wire.emit(_guest.ANSWER, b"{}", cell=number)
 
+    def take_environment(self, body):
+        from fumehood_guest import environment
+        try:
+            environment.take(body)
+        except Exception as error:  # as above
+            display.report(error)
+
     def attempt(self, cell, flags, body):
         """Runs the cell and reports its error. Returns its status."""
-        code = body.decode("utf-8", "replace")
+        script = None
+        if flags & _guest.FLAG_SCRIPT:
+            script = Script(body)
+        code = script.code if script else body.decode("utf-8", "replace")
         state.cell = cell
         state.allow_stdin = bool(flags & _guest.FLAG_ALLOW_STDIN)
         state.running = True
@@ -151,7 +178,10 @@ class Guest:
         failure, compiling = None, False
         try:
             self.interrupts.begin(cell)
-            self.shell.run(code)
+            if script:
+                self.shell.run_script(script)
+            else:
+                self.shell.run(code)
         except CompileError as error:
             failure, compiling = error.error, True
         except BaseException as error:

@@ -9,15 +9,17 @@ import sys
 
 def environment(workspace):
     """A guest never sees the environment of whoever started it."""
+    tmp = os.environ.get("TMPDIR", "/tmp")  # a cold guest is told where, a zygote is not
     folders = [os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin"]
     return {
+        "SHELL": "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh",  # of `!command`
         "HOME": workspace,
         "USER": "user",
         "LOGNAME": "user",
         "LANG": "C.UTF-8",
         "PATH": os.pathsep.join(dict.fromkeys(folder for folder in folders if folder)),
-        "TMPDIR": "/tmp",
-        "MPLCONFIGDIR": "/tmp/matplotlib",
+        "TMPDIR": tmp,
+        "MPLCONFIGDIR": os.path.join(tmp, "matplotlib"),
         "MPLBACKEND": "Agg",
         # As in Jupyter; its other choice puts the whole of plotly.js into each notebook.
         "PLOTLY_RENDERER": "plotly_mimetype",

@@ -1,34 +1,31 @@
 /*
  * Beginning and ending the session of a command. See begin.h.
+ *
+ * Settings are for what is made anew: a session that exists keeps what it was made with, and then
+ * they are not even read.
  */
 #include "cli/begin.h"
 
 #include <limits.h>
 
+#include "base/json.h"
 #include "base/mem.h"
+#include "base/python.h"
 #include "cli/say.h"
+#include "client/policy.h"
 #include "client/store.h"
-#include "pool/pool.h"
 #include "sandbox/policy.h"
 
 enum { STOP_TIMEOUT_MS = 30000, REMOVE_WAIT_MS = 10000, SHORT_ID = 8 };
 
-char *begin_split_workspace(const char *text, bool *read_only, struct err *err)
+char *begin_split_workspace(const char *text, enum workspace_mode *mode, struct err *err)
 {
 	const char *colon = strrchr(text, ':');
-	size_t len = colon ? (size_t)(colon - text) : strlen(text);
+	size_t len = strlen(text);
 
-	*read_only = false;
-	if (colon && strcmp(colon, ":overlay") == 0) {
-		err_set(err, ERR_UNSUPPORTED,
-			"--workspace DIR:overlay comes with a later version; "
-			"use :ro, or a copy of the directory");
-		return NULL;
-	}
-	if (colon && strcmp(colon, ":ro") == 0)
-		*read_only = true;
-	else if (colon && strcmp(colon, ":rw") != 0)
-		len = strlen(text);
+	*mode = WORKSPACE_RW;
+	if (colon && workspace_mode_from_name(colon + 1, mode) == 0)
+		len = (size_t)(colon - text);
 	if (len == 0) {
 		err_set(err, ERR_USAGE, "--workspace needs a directory");
 		return NULL;
@@ -39,15 +36,18 @@ char *begin_split_workspace(const char *text, bool *read_only, struct err *err)
 /* What the options say, made absolute; strings are owned. */
 struct wanted {
 	char *workspace; /* NULL: private */
-	bool read_only;
+	enum workspace_mode mode;
 	char *python;
 	enum fh_tier tier;
+	bool durability_power;
+	struct json *policy; /* NULL: nothing is asked for */
 };
 
 static void wanted_release(struct wanted *wanted)
 {
 	free(wanted->workspace);
 	free(wanted->python);
+	json_free(wanted->policy);
 }
 
 static int want_workspace(struct wanted *wanted, const struct begin_options *options,
@@ -57,7 +57,7 @@ static int want_workspace(struct wanted *wanted, const struct begin_options *opt
 	const char *path = otherwise;
 
 	if (options->workspace) {
-		named = begin_split_workspace(options->workspace, &wanted->read_only, err);
+		named = begin_split_workspace(options->workspace, &wanted->mode, err);
 		if (!named)
 			return -1;
 		path = named;
@@ -70,24 +70,101 @@ static int want_workspace(struct wanted *wanted, const struct begin_options *opt
 				      err);
 }
 
+static enum fh_tier tier_of(const struct config *config)
+{
+	static const enum fh_tier tiers[CONFIG_TIERS] = {
+		[CONFIG_TIER_FULL] = FH_TIER_SANDBOX,
+		[CONFIG_TIER_DEGRADED] = FH_TIER_DEGRADED,
+		[CONFIG_TIER_NONE] = FH_TIER_NONE,
+	};
+
+	return tiers[config->tier];
+}
+
 static int want_tier(struct wanted *wanted, const struct begin_options *options, struct err *err)
 {
-	enum tier tier = TIER_PARTIAL;
+	enum tier tier = TIER_FULL;
 
 	if (options->tier && tier_from_name(options->tier, &tier) != 0)
-		return err_set(err, ERR_USAGE, "--tier is none or partial, not %s", options->tier);
-	if (tier != TIER_NONE && tier != TIER_PARTIAL)
-		return err_set(err, ERR_UNSUPPORTED, "the tier %s comes with a later version",
+		return err_set(err, ERR_USAGE, "--tier is full, degraded or none, not %s",
 			       options->tier);
-	wanted->tier = tier == TIER_NONE ? FH_TIER_NONE : FH_TIER_SANDBOX;
+	wanted->tier = tier == TIER_NONE       ? FH_TIER_NONE
+		       : tier == TIER_DEGRADED ? FH_TIER_DEGRADED
+					       : FH_TIER_SANDBOX;
 	return 0;
 }
 
-static int want_python(struct wanted *wanted, const struct begin_options *options, struct err *err)
+/* `otherwise`: the setting. */
+static int want_durability(struct wanted *wanted, const struct begin_options *options,
+			   const char *otherwise, struct err *err)
 {
-	wanted->python = options->python ? pool_resolve_python(options->python, err)
-					 : pool_default_python(err);
+	const char *name = options->durability ? options->durability : otherwise;
+
+	wanted->durability_power = strcmp(name, "power") == 0;
+	if (!wanted->durability_power && strcmp(name, "process") != 0)
+		return err_set(err, ERR_USAGE, "--durability is process or power, not %s", name);
+	return 0;
+}
+
+char *begin_python(const char *named, const struct settings *settings, struct err *err)
+{
+	const char *set = settings_text(settings, SETTING_PYTHON);
+	char *python;
+
+	if (named)
+		return python_resolve(named, err);
+	if (!set)
+		return python_default(err);
+	python = python_resolve(set, err);
+	if (!python)
+		err_wrap(err, "%s",
+			 settings->items[SETTING_PYTHON].source == SETTING_FROM_ENVIRONMENT
+				 ? SETTINGS[SETTING_PYTHON].variable
+				 : "\"python\" of the configuration");
+	return python;
+}
+
+int begin_max_chars(uint64_t *chars, bool marks, struct err *err)
+{
+	cleanup_settings struct settings settings = {.file = NULL};
+
+	if (*chars != UINT64_MAX)
+		return 0;
+	*chars = 0;
+	if (marks)
+		return 0;
+	if (settings_load(&settings, err) != 0)
+		return -1;
+	*chars = (uint64_t)settings_count(&settings, SETTING_TEXT_MAX_CHARS);
+	return 0;
+}
+
+/* Of --with: another Python, that is based on the one that is wanted so far. */
+static int want_packages(struct wanted *wanted, const struct begin_options *options, int cancel_fd,
+			 struct err *err)
+{
+	cleanup_free char *base = NULL;
+
+	if (options->with.packages.count == 0)
+		return 0;
+	base = mem_take(wanted->python);
+	wanted->python = with_python(&options->with, base, cancel_fd, err);
 	return wanted->python ? 0 : -1;
+}
+
+/* Of the options as they are: the path that a new session of them would have. */
+static char *python_of(const struct begin_options *options, struct err *err)
+{
+	cleanup_settings struct settings settings = {.file = NULL};
+	cleanup_free char *base = NULL;
+
+	if (!options->python && settings_load(&settings, err) != 0)
+		return NULL;
+	base = options->python ? python_resolve(options->python, err)
+			       : begin_python(NULL, &settings, err);
+	if (!base || options->with.packages.count == 0)
+		return mem_take(base);
+	return with_path(&options->with, base, err);
 }
 
 /* A session that exists keeps what it was made with: options that say otherwise are refused, not
@@ -103,21 +180,39 @@ static int check_existing(const struct store_entry *entry, const struct begin_op
 		if (want_workspace(&wanted, options, NULL, err) != 0)
 			return -1;
 		if (!config->workspace || strcmp(wanted.workspace, config->workspace) != 0 ||
-		    wanted.read_only != config->workspace_read_only)
+		    (wanted.mode == WORKSPACE_RO) != config->workspace_read_only ||
+		    (wanted.mode == WORKSPACE_OVERLAY) != config->workspace_overlay)
 			option = "--workspace";
 	}
 	if (options->python) {
-		if (want_python(&wanted, options, err) != 0)
+		if (config->workspace &&
+		    python_check_workspace(options->python, config->workspace, err) != 0)
+			return -1;
+	}
+	if (options->python || options->with.packages.count > 0) {
+		wanted.python = python_of(options, err);
+		if (!wanted.python)
 			return -1;
 		if (!config->python || strcmp(wanted.python, config->python) != 0)
-			option = "--python";
+			option = options->with.packages.count > 0 ? "--with" : "--python";
 	}
 	if (options->tier) {
 		if (want_tier(&wanted, options, err) != 0)
 			return -1;
-		if ((wanted.tier == FH_TIER_NONE) != config->tier_none)
+		if (wanted.tier != tier_of(config))
 			option = "--tier";
 	}
+	if (options->durability) {
+		if (want_durability(&wanted, options, NULL, err) != 0)
+			return -1;
+		if (wanted.durability_power != config->durability_power)
+			option = "--durability";
+	}
+	if (policy_options_read(&options->policy, &wanted.policy, err) != 0 ||
+	    policy_take_variables(wanted.policy, err) != 0)
+		return -1;
+	if (wanted.policy && !json_equal(wanted.policy, config->policy))
+		option = "policy";
 	if (options->timeout_s > config->wall_s_max && config->wall_s_max > 0)
 		return err_set(err, ERR_LIMIT,
 			       "the session %s allows a cell %g s; take a shorter --timeout "
@@ -131,12 +226,38 @@ static int check_existing(const struct store_entry *entry, const struct begin_op
 	return 0;
 }
 
-/* FUMEHOOD_SPARE=0: for tests and measurements of the ordinary way. */
-static bool spares_are_forbidden(void)
+/* What is not set stays 0, the keeper's own default: session.json says only what was wanted. What
+ * the policy has goes over the configuration. */
+static void take_limits(struct fh_start_params *params, const struct settings *settings,
+			const struct json *policy)
 {
-	const char *spare = getenv("FUMEHOOD_SPARE");
+	const struct {
+		enum setting_id id;
+		uint64_t *limit;
+	} rows[] = {
+		{SETTING_LIMITS_OUTPUT_BYTES, &params->output_bytes_max},
+		{SETTING_LIMITS_BACKGROUND_BYTES, &params->limits.background_bytes},
+		{SETTING_LIMITS_QUEUE, &params->limits.queue},
+		{SETTING_LIMITS_RECORD_BYTES, &params->limits.record_bytes},
+		{SETTING_LIMITS_PROCESSES, &params->limits.processes},
+		{SETTING_LIMITS_FILES, &params->limits.files},
+		{SETTING_LIMITS_FILE_BYTES, &params->limits.file_bytes},
+		{SETTING_LIMITS_TMP_BYTES, &params->limits.tmp_bytes},
+	};
 
-	return spare && strcmp(spare, "0") == 0;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (settings_given(settings, rows[i].id) &&
+		    !json_has(policy, strchr(SETTINGS[rows[i].id].key, '.') + 1))
+			*rows[i].limit = (uint64_t)settings_count(settings, rows[i].id);
+}
+
+static bool is_degraded(const struct fh_session *session)
+{
+	const char *text = fh_hello(session);
+	cleanup_json struct json *hello = json_parse(text, strlen(text), &JSON_LIMITS, NULL);
+	const char *tier = json_get_string(hello, "tier");
+
+	return tier && strcmp(tier, tier_name(TIER_DEGRADED)) == 0;
 }
 
 static int start_new(struct begin *begin, const struct begin_options *options,
@@ -144,27 +265,50 @@ static int start_new(struct begin *begin, const struct begin_options *options,
 		     struct err *err)
 {
 	__attribute__((cleanup(wanted_release))) struct wanted wanted = {.workspace = NULL};
+	cleanup_buf struct buf policy = BUF_INIT;
+	cleanup_settings struct settings settings = {.file = NULL};
 	struct fh_start_params params;
 	struct fh_error error = FH_ERROR_INIT;
+	const char *named;
 
-	if (want_workspace(&wanted, options, workspace, err) != 0 ||
-	    want_tier(&wanted, options, err) != 0 || want_python(&wanted, options, err) != 0)
+	if (settings_load(&settings, err) != 0 ||
+	    want_workspace(&wanted, options, workspace, err) != 0 ||
+	    want_tier(&wanted, options, err) != 0 ||
+	    policy_options_read(&options->policy, &wanted.policy, err) != 0 ||
+	    want_durability(&wanted, options, settings_text(&settings, SETTING_DURABILITY), err) !=
+		    0)
+		return -1;
+	named = options->python ? options->python : settings_text(&settings, SETTING_PYTHON);
+	if (named && wanted.workspace && python_check_workspace(named, wanted.workspace, err) != 0)
+		return -1;
+	wanted.python = begin_python(options->python, &settings, err);
+	if (!wanted.python || want_packages(&wanted, options, cancel_fd, err) != 0)
 		return -1;
 	fh_start_params_init(&params);
 	params.name = options->session;
 	params.workspace = wanted.workspace;
-	params.workspace_read_only = wanted.read_only;
+	params.workspace_read_only = wanted.mode == WORKSPACE_RO;
+	params.workspace_overlay = wanted.mode == WORKSPACE_OVERLAY;
 	params.python = wanted.python;
 	params.tier = wanted.tier;
+	params.durability_power = wanted.durability_power;
+	params.wall_s_max = settings_seconds(&settings, SETTING_TIMEOUT);
+	take_limits(&params, &settings, wanted.policy);
+	if (wanted.policy)
+		json_write(&policy, wanted.policy);
+	params.policy_json = wanted.policy ? buf_bytes(&policy) : NULL;
 	if (options->timeout_s > params.wall_s_max ||
 	    (options->timeout_is_limit && options->timeout_s > 0))
 		params.wall_s_max = options->timeout_s;
 	params.ends_with_client = !options->session && !options->keep;
 	params.notebook_metadata = notebook_metadata;
-	params.without_spare = spares_are_forbidden();
+	params.without_spare = !settings_bool(&settings, SETTING_SPARE);
 	params.cancel_fd = cancel_fd;
 	begin->session = fh_start(&params, &error);
 	begin->created = true;
+	begin->degraded = begin->session && is_degraded(begin->session);
+	free(begin->workspace);
+	begin->workspace = mem_take(wanted.workspace);
 	return begin->session ? 0 : say_take(err, &error);
 }
 
@@ -193,6 +337,9 @@ static int open_existing(struct begin *begin, const struct begin_options *option
 	params.running_only = options->running_only;
 	begin->session = fh_open(entry.config.id, &params, &error);
 	begin->created = false;
+	begin->degraded = begin->session && is_degraded(begin->session);
+	free(begin->workspace);
+	begin->workspace = mem_take(entry.config.workspace);
 	return begin->session ? 1 : say_take(err, &error);
 }
 
@@ -225,6 +372,14 @@ int begin_session(struct begin *begin, const struct begin_options *options, cons
 	return -1;
 }
 
+void begin_say_tier(const struct begin *begin, const struct begin_options *options)
+{
+	if (begin->degraded && !options->tier)
+		say("the sandbox is degraded: without user namespaces Landlock and a filter are "
+		    "all that stands before the files of this account; \"fumehood doctor sandbox\" "
+		    "says what to do, --tier-floor full refuses it");
+}
+
 static void remove_directory(const char *id)
 {
 	cleanup_store struct store store = STORE_INIT;
@@ -240,6 +395,7 @@ void begin_finish(struct begin *begin, bool stopped)
 	struct fh_error error = FH_ERROR_INIT;
 	char id[HASH_ID_SIZE];
 
+	free(mem_take(begin->workspace));
 	if (!session)
 		return;
 	begin->session = NULL;

@@ -11,9 +11,10 @@ enum { EXIT_CELL_FAILED = 1, EXIT_USAGE = 2, EXIT_FUMEHOOD = 125 };
 
 struct command {
 	const char *name;
-	const char *summary; /* one line, for `fumehood help` */
-	const char *help;    /* synopsis, examples, options: whole text */
-	const char *example; /* shown when the usage is wrong */
+	const char *summary;  /* one line, for `fumehood help` */
+	const char *help;     /* synopsis, examples, options: whole text */
+	const char *help_end; /* its rest, where one string would be too long (C99: 4,095); NULL */
+	const char *example;  /* shown when the usage is wrong */
 	int (*run)(const struct command *command, int argc,
 		   char **argv); /* argv[0] is the verb; exit status */
 };
@@ -22,7 +23,7 @@ extern const struct command COMMAND_RUN, COMMAND_REPL, COMMAND_PIPE, COMMAND_LS,
 	COMMAND_TEXT, COMMAND_EXPORT, COMMAND_INTERRUPT, COMMAND_RESTART, COMMAND_STOP, COMMAND_GC,
 	COMMAND_POOL, COMMAND_DOCTOR, COMMAND_VERSION, COMMAND_HELP, COMMAND_COMPLETE,
 	COMMAND_INSPECT, COMMAND_VARIABLES, COMMAND_FILES, COMMAND_IMAGES, COMMAND_SECTION,
-	COMMAND_NOTE;
+	COMMAND_NOTE, COMMAND_LIMITS, COMMAND_SANDBOX, COMMAND_CONFIG;
 
 /* NULL-terminated, in the order of `fumehood help`. */
 extern const struct command *const COMMANDS[];

@@ -43,7 +43,7 @@ int command_begin(const struct command *command, struct options *options,
 	if (options_read(options, table, count, argc, argv, &err) != 0)
 		return say_usage(command, "%s", err.text);
 	if (options->help)
-		return say_out(command->help, strlen(command->help));
+		return say_help(command);
 	if (options->word_count < words_min)
 		return say_usage(command, "%s needs more: which session?", command->name);
 	if (options->word_count > words_max)

@@ -7,6 +7,7 @@
 #include "cli/find.h"
 #include "cli/say.h"
 #include "client/session.h"
+#include "sandbox/cgroup.h"
 
 #define DEFAULT_AGE_S (30.0 * 86400)
 
@@ -79,6 +80,8 @@ static int command_gc(const struct command *command, int argc, char **argv)
 	sweep.dry_run = tally.dry_run;
 	if (store_open(&store, &err) != 0 || store_sweep(&store, &sweep, &err) != 0)
 		return say_err(&err);
+	if (!tally.dry_run)
+		(void)cgroup_sweep_all(); /* what keepers that were killed have left */
 	say("%u sessions, %" PRIu64 " KiB", tally.count, tally.bytes / 1024);
 	return 0;
 }

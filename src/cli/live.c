@@ -117,6 +117,15 @@ int live_note(struct live *live, const char *id, const char *cell_type, const ch
 	return call_with_id(live, request, NULL, err);
 }
 
+static struct json *words_json(const char *const *words)
+{
+	struct json *array = json_new_array();
+
+	for (; *words; words++)
+		json_push(array, json_new_string(*words, strlen(*words)));
+	return array;
+}
+
 /* Sends the run; the id of its cell is owned by *running. */
 static int send_run(struct live *live, const struct live_cell *cell, struct running *running,
 		    struct err *err)
@@ -139,6 +148,10 @@ static int send_run(struct live *live, const struct live_cell *cell, struct runn
 		json_set(request, "marks", json_new_bool(true));
 	if (cell->metadata)
 		json_set(request, "metadata", json_copy(cell->metadata));
+	if (cell->file)
+		json_set_string(request, "file", cell->file);
+	if (cell->argv)
+		json_set(request, "argv", words_json(cell->argv));
 	if (call_with_id(live, request, &reply, err) != 0)
 		return -1;
 	answer = json_parse(reply, strlen(reply), &JSON_LIMITS, err);

@@ -49,7 +49,11 @@ struct live_cell {
 	const char *code;
 	size_t code_len;
 	const struct json *metadata; /* object or NULL */
-	double timeout_s;            /* 0: the session's */
+	/* Of the script that the code is from: its path, absolute or from the workspace, and the
+	 * words behind it; NULL: none. All valid UTF-8. */
+	const char *file;
+	const char *const *argv; /* NULL-terminated */
+	double timeout_s;        /* 0: the session's */
 	bool allow_stdin;
 };
 

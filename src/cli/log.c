@@ -162,6 +162,7 @@ static void put_body(struct log *log, const struct event *event)
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
 	case EVENT_WARNING:
+	case EVENT_NETWORK:
 	case EVENT_GAP:
 	case EVENT_STOPPED:
 	case EVENT_OTHER:

@@ -224,6 +224,7 @@ int options_read(struct options *options, const struct option *table, size_t cou
 			options->words[options->word_count++] = arg;
 		} else if (strcmp(arg, "--") == 0) {
 			ended = true;
+			options->words_before = options->word_count;
 		} else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
 			options->help = true;
 			return 0;
@@ -231,5 +232,7 @@ int options_read(struct options *options, const struct option *table, size_t cou
 			return -1;
 		}
 	}
+	if (!ended)
+		options->words_before = options->word_count;
 	return 0;
 }

@@ -44,6 +44,7 @@ struct options {
 	bool help;          /* --help or -h was given; the rest was not looked at */
 	const char **words; /* the other arguments, in order; NULL-terminated; the array is owned */
 	size_t word_count;
+	size_t words_before; /* how many of them stand before `--`; word_count without one */
 };
 
 /* Reads argv[1..argc-1]. ERR_USAGE with one sentence. The caller releases *options also after

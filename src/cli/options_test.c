@@ -63,6 +63,7 @@ static void test_forms(void **state)
 	assert_string_equal(options.words[2], "-f");
 	assert_string_equal(options.words[3], "--text");
 	assert_null(options.words[4]);
+	assert_int_equal(options.words_before, 2);
 }
 
 static void test_values_that_look_like_options(void **state)
@@ -79,6 +80,7 @@ static void test_values_that_look_like_options(void **state)
 	assert_string_equal(values.text, "print(1)");
 	options_release(&options);
 	assert_int_equal(read_words(&options, &values, NULL, "--text", "", NULL), 0);
+	assert_int_equal(options.words_before, 0);
 	assert_string_equal(values.text, "");
 	options_release(&options);
 	assert_int_equal(read_words(&options, &values, NULL, "--text=", NULL), 0);

@@ -252,6 +252,7 @@ static int run_pipe(const struct begin_options *begin_options)
 			signals_die(signal_number);
 		return refuse(&err);
 	}
+	begin_say_tier(&begin, begin_options);
 	prepare(&pipe, &begin, signal_fd);
 	outcome = relay_all(&pipe, &err);
 	begin_finish(&begin, pipe.keeper_ended);
@@ -270,7 +271,8 @@ static int run_pipe(const struct begin_options *begin_options)
 
 static int command_pipe(const struct command *command, int argc, char **argv)
 {
-	struct begin_options begin_options = {.timeout_is_limit = true};
+	struct begin_options begin_options = {.timeout_is_limit = true,
+					      .policy = POLICY_OPTIONS_INIT};
 	const struct option table[] = {BEGIN_OPTION_ROWS(begin_options)};
 	cleanup_options struct options options = {.words = NULL};
 	struct err err = ERR_INIT;
@@ -278,7 +280,7 @@ static int command_pipe(const struct command *command, int argc, char **argv)
 	if (options_read(&options, table, sizeof(table) / sizeof(table[0]), argc, argv, &err) != 0)
 		return say_usage(command, "%s", err.text);
 	if (options.help)
-		return say_out(command->help, strlen(command->help));
+		return say_help(command);
 	if (options.word_count)
 		return say_usage(command, "pipe takes no arguments: requests come on stdin");
 	return run_pipe(&begin_options);
@@ -300,10 +302,10 @@ const struct command COMMAND_PIPE = {
 		"  fumehood pipe -w /srv/data:ro -t 60          a folder to read, a minute a cell\n"
 		"  fumehood pipe -s work                        a session that lives on\n"
 		"\n"
-		"Options:\n" BEGIN_OPTION_HELP "\n"
-		"Events are subscribed to by itself. Ids that begin with \"" RELAY_ID
-		"\" are reserved.\n"
-		"\n"
-		"Exit status: 0, 2 for wrong usage, 125 if Fumehood itself failed.\n",
+		"Options:\n" BEGIN_OPTION_HELP "\n" POLICY_OPTION_HELP "\n",
+	.help_end = "Events are subscribed to by itself. Ids that begin with \"" RELAY_ID
+		    "\" are reserved.\n"
+		    "\n"
+		    "Exit status: 0, 2 for wrong usage, 125 if Fumehood itself failed.\n",
 	.run = command_pipe,
 };

@@ -1,11 +1,12 @@
 /*
  * fumehood pool: the processes that keep Python environments warm.
  */
-#include "pool/pool.h"
 #include "base/mem.h"
+#include "base/python.h"
 #include "base/text.h"
 #include "cli/find.h"
 #include "cli/say.h"
+#include "pool/pool.h"
 
 static int list_pools(bool json)
 {
@@ -28,8 +29,7 @@ static int list_pools(bool json)
 			buf_printf(&out, "%7lld  %6lld  %7lld  %-8.8s  ",
 				   (long long)json_get_int(pool, "pid", 0),
 				   (long long)json_get_int(pool, "guests", 0),
-				   (long long)json_get_int(pool, "idle_s", 0),
-				   spare ? spare : "?");
+				   (long long)json_get_int(pool, "idle_s", 0), spare ? spare : "?");
 			text_escape(&out, python ? python : "?", python ? strlen(python) : 1, false,
 				    false);
 		}
@@ -41,7 +41,7 @@ static int list_pools(bool json)
 static int stop_pools(const char *name)
 {
 	struct err err = ERR_INIT;
-	cleanup_free char *python = name ? pool_resolve_python(name, &err) : NULL;
+	cleanup_free char *python = name ? python_resolve(name, &err) : NULL;
 	unsigned stopped = 0;
 
 	if ((name && !python) || pool_stop(python, &stopped, &err) != 0)

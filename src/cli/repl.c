@@ -471,6 +471,7 @@ static int run_all(struct repl *repl)
 			signals_die(repl->signal);
 		return say_err(&err);
 	}
+	begin_say_tier(&repl->begin, &repl->begin_options);
 	outcome = run_session(repl, &err);
 	repl_editor_free(
 		mem_take(repl->editor)); /* the terminal as it was, before anything is said */
@@ -496,6 +497,7 @@ static int command_repl(const struct command *command, int argc, char **argv)
 {
 	__attribute__((cleanup(repl_release))) struct repl repl = {
 		.signal_fd = -1,
+		.begin_options = BEGIN_OPTIONS_INIT,
 		.begin = BEGIN_INIT,
 		.history = REPL_HISTORY_INIT,
 		.fault = ERR_INIT,
@@ -510,7 +512,7 @@ static int command_repl(const struct command *command, int argc, char **argv)
 	if (options_read(&options, table, sizeof(table) / sizeof(table[0]), argc, argv, &err) != 0)
 		return say_usage(command, "%s", err.text);
 	if (options.help)
-		return say_out(command->help, strlen(command->help));
+		return say_help(command);
 	if (options.word_count)
 		return say_usage(command, "repl takes no %s; -s NAME uses a session",
 				 options.words[0]);
@@ -533,7 +535,9 @@ const struct command COMMAND_REPL = {
 		"  fumehood repl < lines.py            line by line, as python -i reads stdin\n"
 		"\n"
 		"Options:\n"
-		"  -q, --quiet          no greeting\n" BEGIN_OPTION_HELP "\n"
+		"  -q, --quiet          no greeting\n" BEGIN_OPTION_HELP "\n" POLICY_OPTION_HELP
+		"\n",
+	.help_end =
 		"Keys: TAB completes. Up and down go through the lines of a cell and through the "
 		"history,\n"
 		"Ctrl-R searches it. Alt-Enter begins a new line. An empty line ends a block. "
@@ -546,8 +550,9 @@ const struct command COMMAND_REPL = {
 		"installed.\n"
 		"\n"
 		"Images are shown in terminals that can (kitty, Ghostty, Konsole, iTerm2, WezTerm, "
-		"mintty), and\n"
-		"as paths; FUMEHOOD_IMAGES=path, kitty or iterm decides.\n"
+		"mintty, and\n"
+		"those with sixels), and as paths; FUMEHOOD_IMAGES=path, kitty, iterm or sixel "
+		"decides.\n"
 		"\n"
 		"Exit status: 0, 1 if a program on stdin ended itself with a failure, 2 for wrong "
 		"usage,\n"

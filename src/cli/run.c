@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "cli/begin.h"
 #include "cli/command.h"
 #include "cli/deadline.h"
@@ -24,6 +25,8 @@ struct run {
 	struct begin_options begin_options;
 	struct notebook_options notebook_options;
 	const char *code;
+	const char *path;        /* of the file; NULL: none */
+	const char *const *argv; /* the words behind it, NULL-terminated; NULL: none */
 	const char *output_path;
 	double startup_timeout_s; /* 0: none */
 	bool json;
@@ -49,9 +52,29 @@ static int run_notebook(struct run *run, struct err *err)
 	return outcome;
 }
 
+/* The script's path as the session can see it: from the workspace where it lies in there, else as
+ * it is on the host. NULL: there is no script, or its name cannot be told. */
+static const char *script_file(const struct run *run)
+{
+	const char *path = run->source.path, *workspace = run->begin.workspace;
+	size_t len = workspace && strcmp(workspace, "/") != 0 ? strlen(workspace) : 0;
+
+	if (!path)
+		return NULL;
+	if (!text_is_utf8(path, strlen(path))) {
+		say("__file__ is not set: the path of the script is not UTF-8");
+		return NULL;
+	}
+	if (workspace && strncmp(path, workspace, len) == 0 && path[len] == '/')
+		return path + len + 1;
+	return path;
+}
+
 static int run_code(struct run *run, struct err *err)
 {
 	struct live_cell cell = {
+		.file = script_file(run),
+		.argv = run->argv,
 		.code = buf_bytes(&run->source.code),
 		.code_len = run->source.code.len,
 		.timeout_s = run->begin_options.timeout_s,
@@ -103,7 +126,7 @@ static int run_session(struct run *run, int signal_fd, struct err *err)
 		  run->begin.end == BEGIN_REMOVE ? NULL : fh_directory(session), quiet);
 	run->live.show.in_notebook = run->output.path != NULL;
 	run->live.lives_on = run->begin.end == BEGIN_LEAVE_RUNNING;
-	run->live.max_chars = run->max_chars == UINT64_MAX ? 0 : (size_t)run->max_chars;
+	run->live.max_chars = (size_t)run->max_chars;
 	run->live.marks = run->marks;
 	outcome = run->source.is_notebook ? run_notebook(run, err) : run_code(run, err);
 	if (show_end(&run->live.show, &why) != 0 && outcome == 0) {
@@ -133,6 +156,8 @@ static int begin(struct run *run, int signal_fd, struct err *err)
 	outcome = begin_session(&run->begin, &run->begin_options, run->source.directory,
 				run->source.is_notebook ? buf_bytes(&metadata) : NULL,
 				seconds > 0 ? deadline.fd : signal_fd, err);
+	if (outcome == 0)
+		begin_say_tier(&run->begin, &run->begin_options);
 	if (outcome == 0 || err->code != ERR_GONE)
 		return outcome;
 	run->signal = signals_next(signal_fd);
@@ -199,15 +224,36 @@ static int check_notebook_usage(const struct command *command, struct run *run, 
 	return 0;
 }
 
+/* FILE -- WORD...: what stands behind `--` is for the script. Without a file before it, it only
+ * ends the options. */
+static void take_words(struct run *run, const struct options *options)
+{
+	size_t used = run->code || options->words_before ? options->words_before : 1;
+
+	if (!run->code)
+		run->path = options->words[0];
+	if (options->word_count > used && used >= options->words_before)
+		run->argv = options->words + used;
+}
+
 static int check_usage(const struct command *command, const struct run *run,
 		       const struct options *options)
 {
-	if (!run->code && options->word_count == 0)
+	if (!run->code && !run->path)
 		return say_usage(command, "run needs -c CODE, a file, or - for stdin");
-	if (run->code && options->word_count)
+	if (run->code && options->words_before)
 		return say_usage(command, "run takes -c CODE or a file, not both");
-	if (options->word_count > 1)
-		return say_usage(command, "run takes one file, not also %s", options->words[1]);
+	if (options->words_before > 1)
+		return say_usage(command,
+				 "run takes one file, not also %s; what the script is to get in "
+				 "sys.argv stands behind --",
+				 options->words[1]);
+	if (run->argv && run->path && source_is_notebook(run->path))
+		return say_usage(command,
+				 "a notebook takes no arguments; -p NAME VALUE is a parameter");
+	for (size_t i = 0; run->argv && run->argv[i]; i++)
+		if (!text_is_utf8(run->argv[i], strlen(run->argv[i])))
+			return say_usage(command, "the arguments behind -- are UTF-8");
 	if (run->marks && !run->text)
 		return say_usage(command, "--marks is a form of --text");
 	if (run->json && run->text)
@@ -254,6 +300,7 @@ static int command_run(const struct command *command, int argc, char **argv)
 		.max_chars = UINT64_MAX,
 		.source = SOURCE_INIT,
 		.output = OUTPUT_INIT,
+		.begin_options = BEGIN_OPTIONS_INIT,
 		.begin = BEGIN_INIT,
 		.notebook = NOTEBOOK_RUN_INIT,
 	};
@@ -276,14 +323,16 @@ static int command_run(const struct command *command, int argc, char **argv)
 	if (options_read(&options, table, sizeof(table) / sizeof(table[0]), argc, argv, &err) != 0)
 		return say_usage(command, "%s", err.text);
 	if (options.help)
-		return say_out(command->help, strlen(command->help));
+		return say_help(command);
 	run.output.to_stdout = run.output_path && strcmp(run.output_path, "-") == 0;
+	take_words(&run, &options);
 	wrong = check_usage(command, &run, &options);
 	if (!wrong)
-		wrong = check_notebook_usage(command, &run, options.words[0]);
+		wrong = check_notebook_usage(command, &run, run.path);
 	if (wrong)
 		return wrong;
-	if (open_files(&run, options.words[0], &err) != 0)
+	if ((run.text && begin_max_chars(&run.max_chars, run.marks, &err) != 0) ||
+	    open_files(&run, run.path, &err) != 0)
 		return say_err(&err);
 	if (run.notebook_options.prepare_only)
 		return notebook_run_finish(&run.notebook, NULL, &err) == 0 ? 0 : say_err(&err);
@@ -294,12 +343,12 @@ const struct command COMMAND_RUN = {
 	.name = "run",
 	.summary = "run code, a script or a notebook",
 	.example = "fumehood run -c 'print(1 + 1)'",
-	.help = "Usage: fumehood run [options] -c CODE | FILE.py | FILE.ipynb | -\n"
+	.help = "Usage: fumehood run [options] -c CODE | FILE.py | FILE.ipynb | - [-- ARG...]\n"
 		"\n"
 		"Runs Python in a sandboxed session and prints its output as it comes.\n"
 		"\n"
 		"  fumehood run -c 'print(1 + 1)'              some code\n"
-		"  fumehood run analysis.py                    a script, in its own folder\n"
+		"  fumehood run analysis.py -- --fast 2026     a script and its sys.argv[1:]\n"
 		"  fumehood run report.ipynb -o done.ipynb     a notebook from top to bottom\n"
 		"  fumehood run report.ipynb -p year 2026 -o 'report_{year}.ipynb'\n"
 		"                                              with a parameter\n"
@@ -325,12 +374,14 @@ const struct command COMMAND_RUN = {
 		"  -q, --quiet          print errors only\n"
 		"      --startup-timeout TIME\n"
 		"                       give up when the session is not ready by "
-		"then\n" BEGIN_OPTION_HELP "\n" NOTEBOOK_OPTION_HELP "\n"
-		"Code of -c and - works in a private folder, a file in the folder it lies in.\n"
-		"Without --session and --keep nothing is left of the session at the end.\n"
-		"Ctrl-C interrupts the cell; twice within 2 s it ends the session.\n"
-		"\n"
-		"Exit status: 0, 1 if a cell failed, 2 for wrong usage, 125 if Fumehood itself "
-		"failed.\n",
+		"then\n" BEGIN_OPTION_HELP "\n",
+	.help_end = NOTEBOOK_OPTION_HELP
+	"\n" POLICY_OPTION_HELP "\n"
+	"Code of -c and - works in a private folder, a file in the folder it lies in.\n"
+	"Without --session and --keep nothing is left of the session at the end.\n"
+	"Ctrl-C interrupts the cell; twice within 2 s it ends the session.\n"
+	"\n"
+	"Exit status: 0, 1 if a cell failed, 2 for wrong usage, 125 if Fumehood itself "
+	"failed.\n",
 	.run = command_run,
 };

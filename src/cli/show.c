@@ -258,6 +258,17 @@ static void show_truncated(struct show *show, const struct event *event)
 	note(show, text);
 }
 
+/* Only what was refused, and each once. */
+static void show_network(struct show *show, const struct event *event, const char *message)
+{
+	cleanup_free char *text = NULL;
+
+	if (!message || json_get(event->body, "count"))
+		return;
+	text = mem_format("fumehood: network: %s", message);
+	note(show, text);
+}
+
 void show_event(struct show *show, const struct event *event)
 {
 	struct show_cell *cell = find_cell(show, event->cell);
@@ -291,6 +302,9 @@ void show_event(struct show *show, const struct event *event)
 	case EVENT_WARNING:
 		text = mem_format("fumehood: warning: %s", message ? message : "");
 		note(show, text);
+		break;
+	case EVENT_NETWORK:
+		show_network(show, event, message);
 		break;
 	case EVENT_SESSION:
 	case EVENT_SECTION:

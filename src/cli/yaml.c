@@ -67,7 +67,8 @@ static int take_answer(const struct fh_result *result, const char *what, struct 
 int yaml_read(const char *text, size_t len, const char *what, const struct begin_options *options,
 	      struct json **value, struct err *err)
 {
-	const struct begin_options plain = {.python = options->python, .tier = options->tier};
+	const struct begin_options plain = {
+		.python = options->python, .tier = options->tier, .policy = POLICY_OPTIONS_INIT};
 	struct fh_result result = FH_RESULT_INIT;
 	struct fh_error error = FH_ERROR_INIT;
 	struct begin begin = BEGIN_INIT;

@@ -26,6 +26,7 @@ enum engine_output { ENGINE_DISPLAY, ENGINE_UPDATE_DISPLAY, ENGINE_RESULT, ENGIN
 struct engine_death {
 	const char *
 		reason; /* "signal 11 (segmentation fault)", "exit status 3", "out of memory" ... */
+	int signal;     /* that ended it; 0: none, or it is not known */
 	bool by_keeper; /* engine_kill() was called for it */
 };
 
@@ -56,18 +57,30 @@ struct engine_events {
 	void (*failed)(void *data, const struct err *err);
 };
 
+/* What a cell runs; all borrowed. */
+struct engine_code {
+	const char *text;
+	size_t len;
+	bool script; /* `text` is the JSON of GUEST_FLAG_SCRIPT (guest/protocol.h) */
+	bool allow_stdin;
+};
+
 struct engine_ops {
 	/* Starts an interpreter; `ready` or `failed` follows. */
 	int (*start)(struct engine *engine, struct err *err);
 	/* Runs code (valid UTF-8, may hold NUL) as cell `cell` (> 0, growing). Only when ready and
 	 * idle. */
-	int (*run)(struct engine *engine, uint32_t cell, const char *code, size_t len,
-		   bool allow_stdin, struct err *err);
+	int (*run)(struct engine *engine, uint32_t cell, const struct engine_code *code,
+		   struct err *err);
 	/* Asks a question about the variables: `body` is JSON as guest/protocol.h has it. Only when
 	 * ready and idle; `answer` follows, or `died`. The top bit of `number` is set: it is never
 	 * that of a cell. */
 	int (*ask)(struct engine *engine, uint32_t number, const char *body, size_t len,
 		   struct err *err);
+	/* Sets variables of the interpreter's environment, from now on: {"variables":{name: string,
+	 * or null to take it away},"packages": the folder for what is installed (optional)}. Only
+	 * when ready and idle; no event follows. */
+	int (*set_environment)(struct engine *engine, const struct json *order, struct err *err);
 	/* Asks the running cell (or ask) to stop. A number that is not running is left alone. */
 	int (*interrupt)(struct engine *engine, uint32_t cell, struct err *err);
 	/* Answers input_request; NULL is end of file. */

@@ -51,13 +51,16 @@ struct cell {
 	/* only until it has finished: */
 	char *code;
 	size_t code_len;
-	int64_t timeout_us;
+	bool script;        /* `code` is the JSON of GUEST_FLAG_SCRIPT */
+	int64_t timeout_us; /* asked for; INT64_MAX: nothing */
 	bool allow_stdin;
 	int64_t max_chars;  /* -1: no `text` in finished */
 	bool marks;         /* that text is in the marked form */
 	int64_t started_us; /* monotonic */
 	bool user_interrupted;
-	bool asking; /* an input_request is open */
+	const char *limit; /* by which it is being stopped, or has died; constant, NULL: none */
+	const char *hint;  /* the limit that its error most likely comes from; likewise */
+	bool asking;       /* an input_request is open */
 	bool asking_password;
 };
 

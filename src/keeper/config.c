@@ -4,7 +4,6 @@
  */
 #include "keeper/config.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -12,59 +11,6 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/text.h"
-
-enum { LIMIT_COUNT = 8 };
-
-struct limit_key {
-	const char *name;
-	size_t offset;
-	bool of_box; /* enforced by the box, from its start */
-};
-
-static const struct limit_key LIMIT_KEYS[LIMIT_COUNT] = {
-	{"output_bytes", offsetof(struct limits, output_bytes), false},
-	{"background_bytes", offsetof(struct limits, background_bytes), false},
-	{"queue", offsetof(struct limits, queue), false},
-	{"record_bytes", offsetof(struct limits, record_bytes), false},
-	{"processes", offsetof(struct limits, processes), true},
-	{"files", offsetof(struct limits, files), true},
-	{"file_bytes", offsetof(struct limits, file_bytes), true},
-	{"tmp_bytes", offsetof(struct limits, tmp_bytes), true},
-};
-
-void limits_init(struct limits *limits)
-{
-	struct policy policy;
-
-	policy_init(&policy);
-	*limits = (struct limits){
-		.wall_s = 300,
-		.output_bytes = 64 << 20,
-		.background_bytes = 16 << 20,
-		.queue = 64,
-		.record_bytes = (uint64_t)4 << 30,
-		.processes = policy.processes_max,
-		.files = policy.files_max,
-		.file_bytes = policy.file_bytes_max,
-		.tmp_bytes = policy.tmp_bytes_max,
-	};
-}
-
-static uint64_t *limit_at(struct limits *limits, const struct limit_key *key)
-{
-	return (uint64_t *)(void *)((char *)limits + key->offset);
-}
-
-struct json *limits_json(const struct limits *limits)
-{
-	struct json *object = json_new_object();
-	struct limits copy = *limits;
-
-	json_set(object, "wall_s", json_new_double(limits->wall_s));
-	for (size_t i = 0; i < LIMIT_COUNT; i++)
-		json_set_int(object, LIMIT_KEYS[i].name, (int64_t)*limit_at(&copy, &LIMIT_KEYS[i]));
-	return object;
-}
 
 struct reader {
 	struct config *config;
@@ -80,28 +26,14 @@ static int wrong(struct err *err, const char *key, const char *want)
 static int read_limit(const char *key, size_t key_len, struct json *value, void *data)
 {
 	struct reader *reader = data;
-	struct limits *limits = &reader->config->limits;
-	int64_t number;
 
 	(void)key_len;
-	if (strcmp(key, "wall_s") == 0) {
-		limits->wall_s = json_double(value, -1);
-		if (!(limits->wall_s > 0) || !isfinite(limits->wall_s))
-			return wrong(reader->err, key, "a number of seconds above 0");
-		return 0;
-	}
-	number = json_int(value, -1);
-	for (size_t i = 0; i < LIMIT_COUNT; i++) {
-		if (strcmp(key, LIMIT_KEYS[i].name) != 0)
-			continue;
-		if (reader->box_stands && LIMIT_KEYS[i].of_box)
-			break;
-		if (number <= 0)
-			return wrong(reader->err, key, "a whole number above 0");
-		*limit_at(limits, &LIMIT_KEYS[i]) = (uint64_t)number;
-		return 0;
-	}
-	return err_set(reader->err, ERR_INVALID, "session.json: there is no limit \"%s\"", key);
+	if (reader->box_stands && limits_is_of_box(key))
+		return err_set(reader->err, ERR_INVALID,
+			       "the limit \"%s\" cannot be chosen of a session that is ready", key);
+	if (limits_set_one(&reader->config->limits, key, value, reader->err) != 0)
+		return err_wrap(reader->err, "session.json");
+	return 0;
 }
 
 static int read_workspace(const char *key, size_t key_len, struct json *value, void *data)
@@ -125,9 +57,9 @@ static int read_workspace(const char *key, size_t key_len, struct json *value, v
 				     "an absolute path in base64");
 		config->workspace = mem_string(buf_bytes(&path));
 	} else if (strcmp(key, "mode") == 0) {
-		if (!text || (strcmp(text, "rw") != 0 && strcmp(text, "ro") != 0))
-			return wrong(reader->err, "workspace.mode", "\"rw\" or \"ro\"");
-		config->workspace_mode = text[1] == 'w' ? WORKSPACE_RW : WORKSPACE_RO;
+		if (!text || workspace_mode_from_name(text, &config->workspace_mode) != 0)
+			return wrong(reader->err, "workspace.mode",
+				     "\"rw\", \"ro\" or \"overlay\"");
 	} else if (strcmp(key, "private") == 0) {
 		config->workspace_private = json_bool(value, false);
 	} else {
@@ -152,9 +84,26 @@ static int read_tier(struct reader *reader, const struct json *value)
 {
 	const char *text = json_string(value, NULL);
 
-	if (!text || tier_from_name(text, &reader->config->tier) != 0 ||
-	    (reader->config->tier != TIER_PARTIAL && reader->config->tier != TIER_NONE))
-		return wrong(reader->err, "tier", "\"partial\" or \"none\"");
+	/* What version 0.1 called its strongest. */
+	if (text && strcmp(text, "partial") == 0)
+		text = tier_name(TIER_FULL);
+	if (!text || tier_from_name(text, &reader->config->tier) != 0)
+		return wrong(reader->err, "tier", "\"full\", \"degraded\" or \"none\"");
+	return 0;
+}
+
+const char *durability_name(bool power)
+{
+	return power ? "power" : "process";
+}
+
+static int read_durability(struct reader *reader, const struct json *value)
+{
+	const char *text = json_string(value, NULL);
+
+	if (!text || (strcmp(text, "power") != 0 && strcmp(text, "process") != 0))
+		return wrong(reader->err, "durability", "\"process\" or \"power\"");
+	reader->config->durability_power = strcmp(text, "power") == 0;
 	return 0;
 }
 
@@ -175,6 +124,9 @@ static int read_key(const char *key, size_t key_len, struct json *value, void *d
 		return read_string(reader, key, value, &config->id);
 	if (strcmp(key, "name") == 0)
 		return read_string(reader, key, value, &config->name);
+	if (strcmp(key, "policy") == 0) /* has been read */
+		return json_type_of(value) == JSON_OBJECT ? 0
+							  : wrong(reader->err, key, "an object");
 	if (strcmp(key, "created") == 0)
 		return text ? 0 : wrong(reader->err, key, "a time");
 	if (strcmp(key, "engine") == 0)
@@ -184,6 +136,8 @@ static int read_key(const char *key, size_t key_len, struct json *value, void *d
 		return read_string(reader, key, value, &config->python);
 	if (strcmp(key, "tier") == 0)
 		return read_tier(reader, value);
+	if (strcmp(key, "durability") == 0)
+		return read_durability(reader, value);
 	if (strcmp(key, "workspace") == 0)
 		return json_type_of(value) == JSON_OBJECT ? json_each(value, read_workspace, reader)
 							  : wrong(reader->err, key, "an object");
@@ -204,7 +158,7 @@ static int read_key(const char *key, size_t key_len, struct json *value, void *d
 
 void config_init(struct config *config)
 {
-	*config = (struct config){.workspace_mode = WORKSPACE_RW, .tier = TIER_PARTIAL};
+	*config = (struct config){.workspace_mode = WORKSPACE_RW, .tier = TIER_FULL};
 	limits_init(&config->limits);
 }
 
@@ -222,6 +176,10 @@ int config_read(int dirfd, struct config *config, struct err *err)
 		return err_wrap(err, "session.json");
 	if (json_type_of(json) != JSON_OBJECT)
 		return err_set(err, ERR_INVALID, "session.json is no object");
+	/* First, wherever it stands: limits of their own have the last word. */
+	if (json_has(json, "policy") &&
+	    config_read_policy(config, json_get(json, "policy"), err) != 0)
+		return -1;
 	if (json_each(json, read_key, &reader) != 0)
 		return -1;
 	if (!config->id || !text_is_id(config->id, strlen(config->id)))
@@ -235,9 +193,12 @@ int config_read(int dirfd, struct config *config, struct err *err)
 
 static int choose_key(const char *key, size_t key_len, struct json *value, void *data)
 {
-	static const char *const free_keys[] = {"name", "limits", "ends_with_client", "notebook"};
+	static const char *const free_keys[] = {"name", "limits", "ends_with_client", "durability",
+						"notebook"};
 	struct reader *reader = data;
 
+	if (strcmp(key, "policy") == 0 && json_length(value) == 1 && json_has(value, "net"))
+		return config_read_policy(reader->config, value, reader->err);
 	for (size_t i = 0; i < sizeof(free_keys) / sizeof(*free_keys); i++)
 		if (strcmp(key, free_keys[i]) == 0)
 			return read_key(key, key_len, value, data);
@@ -265,7 +226,7 @@ static struct json *workspace_json(const struct config *config)
 		hash_base64_encode(&coded, config->workspace, len);
 		json_set_string(workspace, "path_base64", buf_bytes(&coded));
 	}
-	json_set_string(workspace, "mode", config->workspace_mode == WORKSPACE_RW ? "rw" : "ro");
+	json_set_string(workspace, "mode", workspace_mode_name(config->workspace_mode));
 	json_set(workspace, "private", json_new_bool(config->workspace_private));
 	return workspace;
 }
@@ -287,7 +248,10 @@ void config_write(struct buf *out, const struct config *config, const struct jso
 	json_set(object, "workspace", workspace_json(config));
 	json_set_string(object, "tier", tier_name(config->tier));
 	json_set(object, "limits", limits ? json_keep(limits) : json_new_object());
+	if (json_get(chosen, "policy"))
+		json_set(object, "policy", json_keep(json_get(chosen, "policy")));
 	json_set(object, "ends_with_client", json_new_bool(config->ends_with_client));
+	json_set_string(object, "durability", durability_name(config->durability_power));
 	if (config->notebook)
 		json_set(object, "notebook", json_keep(config->notebook));
 	json_write(out, object);
@@ -301,5 +265,6 @@ void config_release(struct config *config)
 	free(config->python);
 	free(config->workspace);
 	json_free(config->notebook);
+	policy_wish_release(&config->policy);
 	*config = (struct config){0};
 }

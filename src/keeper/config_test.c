@@ -57,9 +57,10 @@ static void defaults(void **state)
 	assert_int_equal(read_text(*state, HEAD "}", &config, &err), 0);
 	assert_string_equal(config.id, "abc");
 	assert_null(config.name);
-	assert_int_equal(config.tier, TIER_PARTIAL);
+	assert_int_equal(config.tier, TIER_FULL);
 	assert_int_equal(config.workspace_mode, WORKSPACE_RW);
 	assert_false(config.ends_with_client);
+	assert_false(config.durability_power);
 	assert_true(config.limits.wall_s == 300.0);
 	assert_int_equal(config.limits.output_bytes, 64 << 20);
 	assert_int_equal(config.limits.record_bytes, 4LL << 30);
@@ -79,7 +80,7 @@ static void every_key(void **state)
 				   "\"workspace\":{\"path_base64\":\"L3f/"
 				   "Cg==\",\"mode\":\"ro\",\"private\":true},"
 				   "\"limits\":{\"wall_s\":1.5,\"output_bytes\":7,\"queue\":3,"
-				   "\"processes\":9},"
+				   "\"processes\":9},\"durability\":\"power\","
 				   "\"notebook\":{\"metadata\":{\"a\":1}}}",
 				   &config, &err),
 			 0);
@@ -92,6 +93,7 @@ static void every_key(void **state)
 	assert_int_equal(config.limits.output_bytes, 7);
 	assert_int_equal(config.limits.queue, 3);
 	assert_int_equal(config.limits.processes, 9);
+	assert_true(config.durability_power);
 	assert_int_equal(json_get_int(json_get(config.notebook, "metadata"), "a", 0), 1);
 	config_release(&config);
 }
@@ -111,9 +113,17 @@ static const struct bad BAD[] = {
 	{HEAD ",\"limits\":{\"queue\":-1}}", "queue"},
 	{HEAD ",\"limits\":{\"queue\":\"4\"}}", "queue"},
 	{HEAD ",\"limits\":[]}", "limits"},
+	{HEAD ",\"limits\":{\"wall_s\":1e13}}", "wall_s"},
+	{HEAD ",\"limits\":{\"colour\":1}}", "session.json"},
 	{HEAD ",\"tier\":\"half\"}", "tier"},
+	{HEAD ",\"durability\":\"disk\"}", "durability"},
+	{HEAD ",\"durability\":true}", "durability"},
 	{HEAD ",\"ends_with_client\":\"yes\"}", "ends_with_client"},
 	{HEAD ",\"engine\":\"ruby\"}", "engine"},
+	{HEAD ",\"policy\":[]}", "policy"},
+	{HEAD ",\"policy\":{\"memory\":1}}", "memory"},
+	{HEAD ",\"policy\":{\"processes\":0}}", "processes"},
+	{HEAD ",\"policy\":{\"tier_floor\":\"none\"}}", "tier_floor"},
 	{"{\"format\":2}", "format"},
 	{"{\"format\":1,\"id\":\"../x\"}", "id"},
 	{"{\"format\":1,\"id\":\"a\",\"python\":\"/p\"}", "workspace"},
@@ -167,6 +177,7 @@ static void what_is_chosen_is_written(void **state)
 		choose("{\"name\":\"n "
 		       "m\",\"limits\":{\"wall_s\":1.5,\"output_bytes\":7,\"queue\":3,"
 		       "\"record_bytes\":9000000,\"background_bytes\":8},\"ends_with_client\":true,"
+		       "\"durability\":\"power\","
 		       "\"notebook\":{\"metadata\":{\"a\":1}}}",
 		       &config, &written, &err),
 		0);
@@ -176,7 +187,8 @@ static void what_is_chosen_is_written(void **state)
 	assert_string_equal(again.python, "/p");
 	assert_string_equal(again.workspace, "/w\xff");
 	assert_true(again.workspace_private && again.ends_with_client);
-	assert_int_equal(again.tier, TIER_PARTIAL);
+	assert_true(again.durability_power);
+	assert_int_equal(again.tier, TIER_FULL);
 	assert_memory_equal(&again.limits, &config.limits, sizeof(again.limits));
 	assert_int_equal(again.limits.record_bytes, 9000000);
 	assert_int_equal(json_get_int(json_get(again.notebook, "metadata"), "a", 0), 1);
@@ -213,6 +225,87 @@ static void what_cannot_be_chosen(void **state)
 	}
 }
 
+/* Limits can be changed in it; everything else stays as it was, also what no keeper would know. */
+static void limits_are_rewritten(void **state)
+{
+	const struct folder *folder = *state;
+	struct json *set = json_parse("{\"wall_s\":2.5,\"files\":700}", 26, &JSON_LIMITS, NULL);
+	struct config config;
+	struct buf text = BUF_INIT;
+	struct err err = ERR_INIT;
+
+	assert_non_null(set);
+	assert_int_equal(read_text(folder,
+				   HEAD ",\"limits\":{\"wall_s\":9,\"queue\":3},\"name\":\"n\"}",
+				   &config, &err),
+			 0);
+	config_release(&config);
+	assert_int_equal(config_rewrite(folder->fd, set, NULL, &err), 0);
+	assert_int_equal(config_read(folder->fd, &config, &err), 0);
+	assert_true(config.limits.wall_s == 2.5);
+	assert_int_equal(config.limits.files, 700);
+	assert_int_equal(config.limits.queue, 3);
+	assert_string_equal(config.name, "n");
+	config_release(&config);
+	assert_int_equal(read_text(folder, "{\"colour\":1}", &config, NULL), -1);
+	config_release(&config);
+	assert_int_equal(config_rewrite(folder->fd, set, NULL, &err), 0);
+	assert_int_equal(file_read(folder->fd, "session.json", 1000, &text, NULL), 0);
+	assert_string_equal(buf_bytes(&text),
+			    "{\"colour\":1,\"limits\":{\"wall_s\":2.5,\"files\":700}}\n");
+	buf_release(&text);
+	assert_int_equal(read_text(folder, "[]", &config, NULL), -1);
+	config_release(&config);
+	assert_int_equal(config_rewrite(folder->fd, set, NULL, &err), -1);
+	assert_int_equal(err.code, ERR_CORRUPT);
+	json_free(set);
+}
+
+/* What of it is a limit is one, unless "limits" says otherwise, wherever either stands. */
+static void policies_are_read(void **state)
+{
+	const struct folder *folder = *state;
+	struct config config;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(read_text(folder,
+				   HEAD ",\"limits\":{\"files\":300},\"policy\":{\"files\":200,"
+					"\"processes\":7,\"read\":[\"/d\"],\"memory_bytes\":null,"
+					"\"env\":{\"A\":\"b\",\"C\":null}}}",
+				   &config, &err),
+			 0);
+	assert_int_equal(config.limits.files, 300);
+	assert_int_equal(config.limits.processes, 7);
+	assert_string_equal(config.policy.lists[POLICY_READ][0], "/d");
+	assert_string_equal(config.policy.lists[POLICY_ENV][0], "A=b");
+	assert_null(config.policy.lists[POLICY_ENV][1]);
+	assert_true(json_has(config.policy.json, "memory_bytes"));
+	config_release(&config);
+}
+
+static void policies_are_rewritten(void **state)
+{
+	const struct folder *folder = *state;
+	struct json *limits = json_parse("{\"queue\":5}", 11, &JSON_LIMITS, NULL);
+	struct json *policy = json_parse("{\"net\":[\"b.example\"]}", 21, &JSON_LIMITS, NULL);
+	struct config config;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(read_text(folder,
+				   HEAD ",\"policy\":{\"net\":[\"a.example\"],\"swap\":true}}",
+				   &config, &err),
+			 0);
+	config_release(&config);
+	assert_int_equal(config_rewrite(folder->fd, limits, policy, &err), 0);
+	assert_int_equal(config_read(folder->fd, &config, &err), 0);
+	assert_int_equal(config.limits.queue, 5);
+	assert_string_equal(config.policy.lists[POLICY_NET][0], "b.example");
+	assert_true(json_get_bool(config.policy.json, "swap", false));
+	config_release(&config);
+	json_free(limits);
+	json_free(policy);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +314,9 @@ int main(void)
 		cmocka_unit_test(wrong_values),
 		cmocka_unit_test(what_is_chosen_is_written),
 		cmocka_unit_test(what_cannot_be_chosen),
+		cmocka_unit_test(limits_are_rewritten),
+		cmocka_unit_test(policies_are_read),
+		cmocka_unit_test(policies_are_rewritten),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_remove);

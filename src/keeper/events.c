@@ -11,6 +11,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "keeper/hint.h"
+#include "keeper/monitor.h"
 #include "keeper/session.h"
 #include "keeper/spare.h"
 
@@ -54,8 +56,8 @@ static void drop_output(struct session *session, struct cell *cell, bool is_stde
 		return;
 	cell->warned[drop] = true;
 	message = mem_format(
-		"the cell has put out %llu bytes%s, its limit (%s); what follows is dropped",
-		(unsigned long long)limit, drop == DROP_OUTPUT ? "" : " after its end",
+		"the cell's output%s has met its limit, %llu bytes (%s); what follows is dropped",
+		drop == DROP_OUTPUT ? "" : " after its end", (unsigned long long)limit,
 		session_drop_name(drop));
 	body = json_new_object();
 	json_set_string(body, "code", session_drop_name(drop));
@@ -171,6 +173,8 @@ static void on_output(void *data, uint32_t number, enum engine_output kind, stru
 	struct cell *cell = cell_of(session, number);
 	size_t bytes = value_bytes(from);
 
+	if (cell && kind == ENGINE_ERROR && cell == session->running)
+		cell->hint = hint_of_error(from);
 	if (cell && (output_allowance(session, cell, bytes) == bytes ||
 		     is_told_anyway(session, cell, kind, bytes))) {
 		record_body(session->record, types[kind], cell->id,
@@ -234,6 +238,12 @@ static void on_warning(void *data, uint32_t number, const char *code, const char
 	record_body(session->record, EVENT_WARNING, cell ? cell->id : NULL, body);
 }
 
+/* The status of a cell that was stopped at a limit. */
+static const char *stopped_status(const struct cell *cell)
+{
+	return limits_is_of_time(cell->limit) ? "timeout" : "interrupted";
+}
+
 static void on_done(void *data, uint32_t number, enum engine_end end, int64_t execution_count)
 {
 	static const char *const statuses[] = {
@@ -246,8 +256,8 @@ static void on_done(void *data, uint32_t number, enum engine_end end, int64_t ex
 
 	assert(cell && cell->number == number);
 	session_move(session, SESSION_DONE);
-	session_finish(session, cell, cell->state == CELL_RUNNING ? statuses[end] : "timeout",
-		       cell->state == CELL_RUNNING ? NULL : "wall_s", "kept", execution_count);
+	session_finish(session, cell, cell->limit ? stopped_status(cell) : statuses[end],
+		       cell->limit, "kept", execution_count);
 	session_next(session);
 }
 
@@ -255,9 +265,12 @@ static void on_died(void *data, const struct engine_death *death)
 {
 	struct session *session = data;
 	struct cell *cell = session->running;
+	const char *limit = monitor_cause(session->monitor, death);
+	cleanup_buf struct buf words = BUF_INIT;
 	const char *reason = session->kill_reason ? session->kill_reason : death->reason;
 	bool timed_out = session->kill_reason && strcmp(session->kill_reason, "timeout") == 0;
 	bool hung = session->kill_reason && strcmp(session->kill_reason, "ask") == 0;
+	bool at_limit = timed_out || limit;
 	bool stopping = session->state == SESSION_STOPPING;
 	const char *state = stopping ? "gone" : "reset";
 
@@ -266,20 +279,29 @@ static void on_died(void *data, const struct engine_death *death)
 		session_stop(session, "failed");
 		return;
 	}
+	if (limit) {
+		session_limit_reason(session, limit, &words);
+		reason = buf_bytes(&words);
+	}
 	if (cell) {
-		session_finish(session, cell, timed_out ? "timeout" : "died",
-			       timed_out ? "wall_s" : reason, state, 0);
-	} else if (!session->kill_reason || hung) {
+		if (limit)
+			cell->limit = limit;
+		session_finish(session, cell,
+			       timed_out && limits_is_of_time(cell->limit) ? "timeout" : "died",
+			       timed_out ? cell->limit : reason, state, 0);
+	} else if (!session->kill_reason || hung || limit) {
 		struct json *body = json_new_object();
 
 		json_set_string(body, "reason", reason);
+		if (limit)
+			json_set(body, "limit", limits_one(&session->config.limits, limit));
 		json_set_string(body, "state", state);
 		record_body(session->record, EVENT_DIED, NULL, body);
 	}
 	session_say_truncated(session);
 	session_refuse_asks(session, "the interpreter has ended");
 	session->restart_reason =
-		session->kill_reason && !timed_out && !hung ? session->kill_reason : "died";
+		session->kill_reason && !at_limit && !hung ? session->kill_reason : "died";
 	session->kill_reason = NULL;
 	session_move(session, SESSION_DIED);
 	if (stopping)
@@ -300,8 +322,13 @@ static struct json *session_body(const struct session *session)
 			 : NULL);
 	json_set_string(body, "engine", "python");
 	json_set_string(body, "tier", tier_name(box_tier(session->box)));
+	if (session->tier_reason)
+		json_set_string(body, "tier_reason", session->tier_reason);
 	json_set(body, "layers", box_layers(session->box));
-	json_set(body, "limits", limits_json(&session->config.limits));
+	json_set(body, "limits", session_limits_json(session));
+	json_set(body, "limits_how", session_limits_how(session));
+	json_set(body, "policy", session_policy_json(session));
+	json_set_string(body, "durability", durability_name(session->config.durability_power));
 	json_set(body, "versions", session_versions(session));
 	json_set(body, "language_info", json_keep(json_get(session->hello, "language_info")));
 	json_set(body, "workspace",
@@ -358,6 +385,8 @@ void session_rehearse(const struct session *session)
 
 int session_open(struct session *session, struct err *err)
 {
+	if (session->config.durability_power)
+		server_hold(session->server);
 	if (session_begin(session, err) != 0)
 		return -1;
 	session->opened = true;
@@ -368,6 +397,8 @@ int session_open(struct session *session, struct err *err)
 /* There will be no session: those who wait are told why. */
 static void give_up(struct session *session, const struct err *err)
 {
+	if (session->state != SESSION_STOPPING)
+		session->start_err = *err;
 	server_refuse(session->server, err);
 	session_stop(session, "failed");
 }
@@ -375,10 +406,14 @@ static void give_up(struct session *session, const struct err *err)
 static void on_ready(void *data, const struct json *hello)
 {
 	struct session *session = data;
+	bool limits_taken = session->limits_taken;
 
+	session->limits_taken = false;
+	session->environment_due = true;
 	json_free(session->hello);
 	session->hello = json_copy(hello);
 	session_move(session, SESSION_READY);
+	monitor_began(session->monitor);
 	if (session->state == SESSION_STOPPING) {
 		session_stop(session, session->stop_reason);
 		return;
@@ -401,6 +436,8 @@ static void on_ready(void *data, const struct json *hello)
 		json_set_string(body, "reason",
 				session->restart_reason ? session->restart_reason : "died");
 		record_body(session->record, EVENT_RESTARTED, NULL, body);
+		if (limits_taken)
+			session_tell_limits(session);
 	}
 	session_answer(&session->restart_waiters, NULL);
 	session_next(session);
@@ -512,6 +549,8 @@ static void on_replayed(void *data, const struct event *event)
 
 const struct record_events SESSION_RECORD_EVENTS = {
 	.appended = on_appended,
+	.sync_began = session_sync_began,
+	.sync_ended = session_sync_ended,
 	.full = on_full,
 	.dropped = on_dropped,
 	.image = on_image,

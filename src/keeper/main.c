@@ -3,6 +3,7 @@
  *
  *     fumehood-keeper --session DIR [--fd N]
  *     fumehood-keeper --spare --python PATH --fd N      (spare.h)
+ *     fumehood-keeper --version
  *
  * Start: lock (who holds it owns the session), session.json, socket, journal, interpreter. Whatever
  * fails is told to the clients that wait, as `refused`; stderr is for people who start a keeper by
@@ -22,7 +23,9 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/socket.h"
-#include "keeper/files.h"
+#include "keeper/net.h"
+#include "keeper/guard.h"
+#include "keeper/monitor.h"
 #include "keeper/session.h"
 #include "keeper/spare.h"
 
@@ -62,6 +65,8 @@ static void turn_ends(uv_prepare_t *prepare)
 	}
 	record_flush(session->record);
 	server_flush(session->server);
+	if (server_awaits_sync(session->server))
+		record_sync_now(session->record);
 }
 
 static void signal_came(uv_poll_t *poll, int status, int events)
@@ -177,10 +182,13 @@ static void shell_open(struct keeper *keeper, int client_fd)
 	session->loop = &keeper->loop;
 	session->state = SESSION_STARTING;
 	session->pool_fd = -1;
+	session->family = -1;
 	session->cells = cells_new();
 	session->cell_timer = timer_new(keeper);
 	session->ask_timer = timer_new(keeper);
 	session->later_timer = timer_new(keeper);
+	session->monitor = monitor_new(session);
+	session->guard_timer = timer_new(keeper);
 	session->released = on_released;
 	session->ended = on_ended;
 	session->ended_data = keeper;
@@ -246,12 +254,7 @@ static int keeper_start(struct keeper *keeper, const struct options *options, st
 		spare_watch(session->spare);
 	if (session_prepare(session, err) != 0)
 		return -1;
-	if (session_start_engine(session, err) != 0)
-		return -1;
-	/* While the interpreter comes up. */
-	if (session->config.workspace_mode == WORKSPACE_RW)
-		session->watch = files_watch(session->config.workspace);
-	return 0;
+	return session_start_engine(session, err);
 }
 
 static void keeper_release(struct keeper *keeper)
@@ -260,13 +263,23 @@ static void keeper_release(struct keeper *keeper)
 
 	on_released(keeper);
 	json_free(session->environment);
+	if (session->family >= 0)
+		close(session->family);
 	json_free(session->hello);
+	net_free(session->net);
+	free(session->packages);
 	free(session->section);
 	free(session->python);
 	free(session->cold_script);
 	free(session->guest_folder);
+	free(session->tmp);
+	free(session->overlay);
+	free(session->tier_reason);
+	reach_release(&session->reach);
 	free(session->read_paths);
 	watch_close(session->watch);
+	monitor_free(session->monitor);
+	guard_free(session->guard);
 	cells_free(session->cells);
 	record_free(session->record);
 	server_free(session->server);
@@ -337,6 +350,10 @@ int main(int argc, char **argv)
 	struct options options;
 	int status = 0;
 
+	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+		printf("fumehood-keeper %s\n", FH_VERSION);
+		return 0;
+	}
 	if (parse_arguments(argc, argv, &options) != 0) {
 		fprintf(stderr,
 			"usage: fumehood-keeper --session DIR [--fd N]\n"
@@ -353,6 +370,16 @@ int main(int argc, char **argv)
 		status = EXIT_FAULT;
 	} else {
 		uv_run(&keeper.loop, UV_RUN_DEFAULT);
+		if (keeper.session.start_err.code != ERR_OK) {
+			fprintf(stderr, "fumehood-keeper: %s\n", keeper.session.start_err.text);
+			status = EXIT_FAULT;
+		}
+	}
+	/* A thread that looks up a name for the proxy cannot be interrupted, and libuv's destructor
+	 * waits for its threads. */
+	if (net_is_closing(&keeper.session)) {
+		on_released(&keeper);
+		_exit(status);
 	}
 	keeper_release(&keeper);
 	return status;

@@ -44,6 +44,11 @@ static int record_then_reply(const struct call *call, enum event_type type, cons
 		json_free(answer);
 		return err_set(err, ERR_GONE, "the session is stopping");
 	}
+	if (session_check_durable(session, err) != 0) {
+		event_release(&event);
+		json_free(answer);
+		return -1;
+	}
 	if (record_append(session->record, &event, err) != 0) {
 		json_free(answer);
 		return -1;
@@ -76,21 +81,45 @@ static int check_can_run(const struct session *session, struct err *err)
 	return 0;
 }
 
+/* How long the cell may run if the session does not allow less; INT64_MAX: nothing was asked. */
+static int64_t asked_us(const struct call *call)
+{
+	double timeout_s = json_get_double(call->json, "timeout", LIMITS_WALL_S_MAX);
+
+	return timeout_s < LIMITS_WALL_S_MAX ? (int64_t)(timeout_s * 1e6) : INT64_MAX;
+}
+
 static int64_t timeout_us(const struct call *call)
 {
-	double wall_s = call->session->config.limits.wall_s;
-	double timeout_s = json_get_double(call->json, "timeout", wall_s);
+	int64_t wall_us = (int64_t)(call->session->config.limits.wall_s * 1e6);
+	int64_t asked = asked_us(call);
 
-	return (int64_t)((timeout_s < wall_s ? timeout_s : wall_s) * 1e6);
+	return asked < wall_us ? asked : wall_us;
+}
+
+/* The path of the script that the code is from, as the guest sees it; NULL: it is from none. */
+static char *script_path(const struct call *call)
+{
+	const char *file = json_get_string(call->json, "file");
+	const struct box *box = call->session->box;
+
+	if (!file || file[0] == '/' || !box)
+		return file ? mem_string(file) : NULL;
+	return mem_format("%s/%s", box_workspace(box), file);
 }
 
 static struct json *cell_body(const struct call *call)
 {
+	cleanup_free char *file = script_path(call);
 	struct json *body = json_new_object();
 
 	json_set(body, "code", json_keep(json_get(call->json, "code")));
 	json_set_string(body, "origin", "run");
 	json_set(body, "timeout", json_new_double((double)timeout_us(call) / 1e6));
+	if (file)
+		json_set_string(body, "file", file);
+	if (json_get(call->json, "argv"))
+		json_set(body, "argv", json_keep(json_get(call->json, "argv")));
 	if (call->session->section)
 		json_set_string(body, "section", call->session->section);
 	if (json_get(call->json, "metadata"))
@@ -98,15 +127,39 @@ static struct json *cell_body(const struct call *call)
 	return body;
 }
 
+/* What the engine gets: the code, or with a script's path and arguments an object of the three. */
+static void cell_take_code(const struct call *call, struct cell *cell)
+{
+	static const char *const keys[] = {"code", "argv"};
+	cleanup_free char *file = script_path(call);
+	cleanup_json struct json *body = NULL;
+	cleanup_buf struct buf text = BUF_INIT;
+
+	cell->script = file || json_get(call->json, "argv");
+	if (!cell->script) {
+		const char *code = json_string(json_get(call->json, "code"), &cell->code_len);
+
+		cell->code = mem_copy(code, cell->code_len);
+		return;
+	}
+	body = json_new_object();
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (json_get(call->json, keys[i]))
+			json_set(body, keys[i], json_keep(json_get(call->json, keys[i])));
+	if (file)
+		json_set_string(body, "file", file);
+	json_write(&text, body);
+	cell->code = buf_take(&text, &cell->code_len);
+}
+
 /* The cell whose event was the last that the journal took. */
 static void cell_make(const struct call *call, const char *id)
 {
 	struct cell *cell = cells_add(call->session->cells, id);
-	const char *code = json_string(json_get(call->json, "code"), &cell->code_len);
 
 	cell->seq = journal_seq(record_journal(call->session->record));
-	cell->code = mem_copy(code, cell->code_len);
-	cell->timeout_us = timeout_us(call);
+	cell_take_code(call, cell);
+	cell->timeout_us = asked_us(call);
 	cell->allow_stdin = json_get_bool(call->json, "allow_stdin", false);
 	cell->marks = json_get_bool(call->json, "marks", false);
 	cell->max_chars = json_get_int(call->json, "max_chars", cell->marks ? 0 : -1);
@@ -350,16 +403,32 @@ static int op_stop(const struct call *call, struct err *err)
 }
 
 static int (*const OPS[REQUEST_OP_COUNT])(const struct call *call, struct err *err) = {
-	[REQUEST_RUN] = op_run,           [REQUEST_INTERRUPT] = op_interrupt,
-	[REQUEST_INPUT] = op_input,       [REQUEST_TEXT] = op_text,
-	[REQUEST_NOTEBOOK] = op_notebook, [REQUEST_SAVE] = op_save,
-	[REQUEST_EVENTS] = op_events,     [REQUEST_SECTION] = op_section,
-	[REQUEST_NOTE] = op_note,         [REQUEST_BLOB] = op_blob,
-	[REQUEST_STATUS] = op_status,     [REQUEST_RESTART] = op_restart,
-	[REQUEST_STOP] = op_stop,         [REQUEST_COMPLETE] = op_complete,
-	[REQUEST_INSPECT] = op_inspect,   [REQUEST_VARIABLES] = op_variables,
-	[REQUEST_FILES] = op_files,       [REQUEST_IMAGES] = op_images,
+	[REQUEST_RUN] = op_run,
+	[REQUEST_INTERRUPT] = op_interrupt,
+	[REQUEST_INPUT] = op_input,
+	[REQUEST_TEXT] = op_text,
+	[REQUEST_NOTEBOOK] = op_notebook,
+	[REQUEST_SAVE] = op_save,
+	[REQUEST_EVENTS] = op_events,
+	[REQUEST_SECTION] = op_section,
+	[REQUEST_NOTE] = op_note,
+	[REQUEST_BLOB] = op_blob,
+	[REQUEST_STATUS] = op_status,
+	[REQUEST_RESTART] = op_restart,
+	[REQUEST_STOP] = op_stop,
+	[REQUEST_COMPLETE] = op_complete,
+	[REQUEST_INSPECT] = op_inspect,
+	[REQUEST_VARIABLES] = op_variables,
+	[REQUEST_FILES] = op_files,
+	[REQUEST_IMAGES] = op_images,
 	[REQUEST_OUTPUTS] = op_outputs,
+	[REQUEST_LIMITS] = op_limits,
+	[REQUEST_POLICY] = op_policy,
+	[REQUEST_LIST_FILES] = op_list_files,
+	[REQUEST_READ_FILE] = op_read_file,
+	[REQUEST_WRITE_FILE] = op_write_file,
+	[REQUEST_REMOVE_FILE] = op_remove_file,
+	[REQUEST_MAKE_FOLDER] = op_make_folder,
 };
 
 void session_line(struct session *session, struct client *client, const char *line, size_t len)

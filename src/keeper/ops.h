@@ -20,6 +20,26 @@ struct call {
 /* Answers; `body` is taken, NULL means {}. */
 void call_reply(const struct call *call, struct json *body);
 
+/* ops_files.c */
+int op_list_files(const struct call *call, struct err *err);
+int op_read_file(const struct call *call, struct err *err);
+int op_write_file(const struct call *call, struct err *err);
+int op_remove_file(const struct call *call, struct err *err);
+int op_make_folder(const struct call *call, struct err *err);
+
+/* limits_change.c */
+int op_limits(const struct call *call, struct err *err);
+
+/* Orders a change: limits, and with `policy` (NULL: none) what else of a policy can change.
+ * Answered when it is on the disk and in force: with the limits, or with the policy. */
+int limits_change_order(const struct call *call, const struct json *set, const struct json *policy,
+			struct err *err);
+
+/* policy_change.c. What is in `policy` is not a limit. */
+int op_policy(const struct call *call, struct err *err);
+int session_check_policy(const struct session *session, const struct json *policy, struct err *err);
+int session_take_policy(struct session *session, const struct json *policy, struct err *err);
+
 /* The ops that change nothing (ops_query.c). */
 int op_text(const struct call *call, struct err *err);
 int op_notebook(const struct call *call, struct err *err);

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "keeper/files.h"
+#include "keeper/guard.h"
 #include "keeper/past.h"
 
 enum { TEXT_CHARS = 8000, TEXT_ITEM_CHARS = 2000 };
@@ -117,7 +118,8 @@ int op_status(const struct call *call, struct err *err)
 	json_set_int(body, "clients", (int64_t)server_clients(session->server));
 	json_set_string(body, "notebook", saver_name(record_saver(session->record)));
 	json_set_string(body, "tier", session->box ? tier_name(box_tier(session->box)) : "none");
-	json_set(body, "limits", limits_json(&session->config.limits));
+	json_set(body, "limits", session_limits_json(session));
+	json_set_string(body, "durability", durability_name(session->config.durability_power));
 	call_reply(call, body);
 	return 0;
 }
@@ -141,7 +143,8 @@ static struct json *files_between(struct session *session)
 	struct json *body = json_new_object();
 
 	if (session->watch && !session->running)
-		files_tell(session->watch, watch_between(session->watch), body);
+		files_tell(session->watch, watch_between(session->watch),
+			   session->guard ? guard_patterns(session->guard) : NULL, body);
 	return body;
 }
 

@@ -15,6 +15,8 @@ enum field_kind {
 	FIELD_COUNT,   /* integer >= 0 */
 	FIELD_SECONDS, /* number > 0 */
 	FIELD_OBJECT,
+	FIELD_PATH,  /* string of 1 to REQUEST_PATH_BYTES_MAX bytes without NUL */
+	FIELD_WORDS, /* array of strings without NUL */
 };
 
 struct field {
@@ -25,16 +27,32 @@ struct field {
 };
 
 static const char *const OP_NAMES[REQUEST_OP_COUNT] = {
-	[REQUEST_RUN] = "run",           [REQUEST_INTERRUPT] = "interrupt",
-	[REQUEST_INPUT] = "input",       [REQUEST_TEXT] = "text",
-	[REQUEST_NOTEBOOK] = "notebook", [REQUEST_SAVE] = "save",
-	[REQUEST_EVENTS] = "events",     [REQUEST_SECTION] = "section",
-	[REQUEST_NOTE] = "note",         [REQUEST_BLOB] = "blob",
-	[REQUEST_STATUS] = "status",     [REQUEST_RESTART] = "restart",
-	[REQUEST_STOP] = "stop",         [REQUEST_COMPLETE] = "complete",
-	[REQUEST_INSPECT] = "inspect",   [REQUEST_VARIABLES] = "variables",
-	[REQUEST_FILES] = "files",       [REQUEST_IMAGES] = "images",
+	[REQUEST_RUN] = "run",
+	[REQUEST_INTERRUPT] = "interrupt",
+	[REQUEST_INPUT] = "input",
+	[REQUEST_TEXT] = "text",
+	[REQUEST_NOTEBOOK] = "notebook",
+	[REQUEST_SAVE] = "save",
+	[REQUEST_EVENTS] = "events",
+	[REQUEST_SECTION] = "section",
+	[REQUEST_NOTE] = "note",
+	[REQUEST_BLOB] = "blob",
+	[REQUEST_STATUS] = "status",
+	[REQUEST_RESTART] = "restart",
+	[REQUEST_STOP] = "stop",
+	[REQUEST_COMPLETE] = "complete",
+	[REQUEST_INSPECT] = "inspect",
+	[REQUEST_VARIABLES] = "variables",
+	[REQUEST_FILES] = "files",
+	[REQUEST_IMAGES] = "images",
 	[REQUEST_OUTPUTS] = "outputs",
+	[REQUEST_LIMITS] = "limits",
+	[REQUEST_POLICY] = "policy",
+	[REQUEST_LIST_FILES] = "list_files",
+	[REQUEST_READ_FILE] = "read_file",
+	[REQUEST_WRITE_FILE] = "write_file",
+	[REQUEST_REMOVE_FILE] = "remove_file",
+	[REQUEST_MAKE_FOLDER] = "make_folder",
 };
 
 static const struct field FIELDS[] = {
@@ -45,6 +63,8 @@ static const struct field FIELDS[] = {
 	{REQUEST_RUN, "max_chars", FIELD_COUNT, false},
 	{REQUEST_RUN, "marks", FIELD_BOOL, false},
 	{REQUEST_RUN, "metadata", FIELD_OBJECT, false},
+	{REQUEST_RUN, "file", FIELD_PATH, false},
+	{REQUEST_RUN, "argv", FIELD_WORDS, false},
 	{REQUEST_INTERRUPT, "cell", FIELD_ID, false},
 	{REQUEST_INPUT, "text", FIELD_TEXT, false},
 	{REQUEST_INPUT, "eof", FIELD_BOOL, false},
@@ -77,13 +97,50 @@ static const struct field FIELDS[] = {
 	{REQUEST_VARIABLES, "max", FIELD_COUNT, false},
 	{REQUEST_FILES, "cell", FIELD_ID, false},
 	{REQUEST_FILES, "since", FIELD_COUNT, false},
+	{REQUEST_LIST_FILES, "path", FIELD_TEXT, false},
+	{REQUEST_LIST_FILES, "path_base64", FIELD_TEXT, false},
+	{REQUEST_LIST_FILES, "after", FIELD_TEXT, false},
+	{REQUEST_LIST_FILES, "after_base64", FIELD_TEXT, false},
+	{REQUEST_LIST_FILES, "max", FIELD_COUNT, false},
+	{REQUEST_READ_FILE, "path", FIELD_TEXT, false},
+	{REQUEST_READ_FILE, "path_base64", FIELD_TEXT, false},
+	{REQUEST_READ_FILE, "offset", FIELD_COUNT, false},
+	{REQUEST_READ_FILE, "length", FIELD_COUNT, false},
+	{REQUEST_WRITE_FILE, "path", FIELD_TEXT, false},
+	{REQUEST_WRITE_FILE, "path_base64", FIELD_TEXT, false},
+	{REQUEST_WRITE_FILE, "upload", FIELD_TEXT, true},
+	{REQUEST_WRITE_FILE, "data", FIELD_TEXT, true},
+	{REQUEST_WRITE_FILE, "offset", FIELD_COUNT, false},
+	{REQUEST_WRITE_FILE, "mode", FIELD_COUNT, false},
+	{REQUEST_WRITE_FILE, "done", FIELD_BOOL, false},
+	{REQUEST_REMOVE_FILE, "path", FIELD_TEXT, false},
+	{REQUEST_REMOVE_FILE, "path_base64", FIELD_TEXT, false},
+	{REQUEST_REMOVE_FILE, "whole", FIELD_BOOL, false},
+	{REQUEST_MAKE_FOLDER, "path", FIELD_TEXT, false},
+	{REQUEST_MAKE_FOLDER, "path_base64", FIELD_TEXT, false},
 	{REQUEST_IMAGES, "since", FIELD_COUNT, false},
 	{REQUEST_IMAGES, "section", FIELD_TEXT, false},
 	{REQUEST_OUTPUTS, "section", FIELD_TEXT, false},
 	{REQUEST_OUTPUTS, "max_chars", FIELD_COUNT, false},
 	{REQUEST_OUTPUTS, "marks", FIELD_BOOL, false},
 	{REQUEST_OUTPUTS, "item_chars", FIELD_COUNT, false},
+	{REQUEST_LIMITS, "set", FIELD_OBJECT, false},
+	{REQUEST_POLICY, "set", FIELD_OBJECT, false},
 };
+
+static bool is_words(const struct json *value)
+{
+	if (json_type_of(value) != JSON_ARRAY)
+		return false;
+	for (size_t i = 0; i < json_length(value); i++) {
+		size_t len = 0;
+		const char *word = json_string(json_at(value, i), &len);
+
+		if (!word || memchr(word, '\0', len))
+			return false;
+	}
+	return true;
+}
 
 static bool is_kind(const struct json *value, enum field_kind kind, const char **want)
 {
@@ -110,6 +167,12 @@ static bool is_kind(const struct json *value, enum field_kind kind, const char *
 	case FIELD_OBJECT:
 		*want = "an object";
 		return json_type_of(value) == JSON_OBJECT;
+	case FIELD_PATH:
+		*want = "a path of at most 4096 bytes";
+		return text && len > 0 && len <= REQUEST_PATH_BYTES_MAX && !memchr(text, '\0', len);
+	case FIELD_WORDS:
+		*want = "an array of strings without NUL";
+		return is_words(value);
 	}
 	return false;
 }
@@ -198,8 +261,15 @@ static int check_values(const struct request *request, struct err *err)
 	case REQUEST_STATUS:
 	case REQUEST_RESTART:
 	case REQUEST_FILES:
+	case REQUEST_LIST_FILES:
+	case REQUEST_READ_FILE:
+	case REQUEST_WRITE_FILE:
+	case REQUEST_REMOVE_FILE:
+	case REQUEST_MAKE_FOLDER:
 	case REQUEST_IMAGES:
 	case REQUEST_OUTPUTS:
+	case REQUEST_LIMITS:
+	case REQUEST_POLICY:
 	case REQUEST_OP_COUNT:
 		break;
 	}

@@ -21,6 +21,8 @@ static const struct good GOOD[] = {
 	 "\"max_chars\":0,\"metadata\":{}}",
 	 REQUEST_RUN},
 	{"{\"op\":\"run\",\"code\":\"\",\"a_field_of_tomorrow\":[1]}", REQUEST_RUN},
+	{"{\"op\":\"run\",\"code\":\"\",\"file\":\"a/b.py\",\"argv\":[\"\",\"-x\"]}", REQUEST_RUN},
+	{"{\"op\":\"run\",\"code\":\"\",\"argv\":[]}", REQUEST_RUN},
 	{" {\"op\":\"interrupt\"}\r", REQUEST_INTERRUPT},
 	{"{\"op\":\"interrupt\",\"cell\":\"c-1_A\",\"id\":7}", REQUEST_INTERRUPT},
 	{"{\"op\":\"input\",\"text\":\"\"}", REQUEST_INPUT},
@@ -41,6 +43,10 @@ static const struct good GOOD[] = {
 	{"{\"op\":\"images\",\"since\":7,\"section\":\"\"}", REQUEST_IMAGES},
 	{"{\"op\":\"outputs\",\"section\":\"a\",\"max_chars\":0,\"item_chars\":9}",
 	 REQUEST_OUTPUTS},
+	{"{\"op\":\"policy\"}", REQUEST_POLICY},
+	{"{\"op\":\"policy\",\"set\":{\"net\":[],\"whatever\":1}}", REQUEST_POLICY},
+	{"{\"op\":\"limits\"}", REQUEST_LIMITS},
+	{"{\"op\":\"limits\",\"set\":{\"queue\":7,\"whatever\":[]}}", REQUEST_LIMITS},
 };
 
 static void good_requests(void **state)
@@ -76,6 +82,11 @@ static const struct bad BAD[] = {
 	{"{\"op\":\"variables\",\"max\":10001}", "pattern"},
 	{"{\"op\":\"variables\",\"pattern\":7}", "pattern"},
 	{"{\"op\":\"run\",\"code\":null}", "code"},
+	{"{\"op\":\"run\",\"code\":\"\",\"file\":\"\"}", "file"},
+	{"{\"op\":\"run\",\"code\":\"\",\"file\":\"a\\u0000b\"}", "file"},
+	{"{\"op\":\"run\",\"code\":\"\",\"argv\":\"-x\"}", "argv"},
+	{"{\"op\":\"run\",\"code\":\"\",\"argv\":[\"a\",1]}", "argv"},
+	{"{\"op\":\"run\",\"code\":\"\",\"argv\":[\"a\\u0000\"]}", "argv"},
 	{"{\"op\":\"run\",\"code\":1}", "code"},
 	{"{\"op\":\"run\",\"code\":\"\",\"code\":\"\"}", "JSON"},
 	{"{\"op\":\"run\",\"code\":\"\",\"id\":\"a b\"}", "id"},
@@ -97,6 +108,8 @@ static const struct bad BAD[] = {
 	{"{\"op\":\"run\",\"code\":\"a\nb\"}", "JSON"},
 	{"null", "object"},
 	{"{\"op\":\"files\",\"since\":\"x\"}", "since"},
+	{"{\"op\":\"limits\",\"set\":[]}", "set"},
+	{"{\"op\":\"limits\",\"set\":1}", "set"},
 };
 
 static void bad_requests(void **state)

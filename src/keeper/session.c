@@ -10,6 +10,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "keeper/files.h"
+#include "keeper/monitor.h"
+#include "keeper/guard.h"
+#include "keeper/net.h"
 
 enum { LADDER_AGAIN_MS = 2000, LADDER_KILL_MS = 3000 };
 /* No move leads to STARTING: it stands for "no such move". */
@@ -175,8 +178,34 @@ static void add_files(struct session *session, const struct cell *cell, struct j
 
 	if (session->watch && session->running == cell)
 		watch_cell_ended(session->watch, clock_monotonic_us() - cell->started_us, &changes);
-	files_tell(session->watch, &changes, body);
+	files_tell(session->watch, &changes, session->guard ? guard_patterns(session->guard) : NULL,
+		   body);
 	changes_release(&changes);
+}
+
+/* How long it may run: what was asked for, but never longer than the session allows now. */
+static int64_t allowed_us(const struct session *session, const struct cell *cell)
+{
+	int64_t wall_us = (int64_t)(session->config.limits.wall_s * 1e6);
+
+	return cell->timeout_us < wall_us ? cell->timeout_us : wall_us;
+}
+
+/* The limit that it has met, or that its error most likely comes from. */
+static void add_limit(struct session *session, const struct cell *cell, const char *status,
+		      struct json *body)
+{
+	bool likely = !cell->limit && cell->hint && strcmp(status, "error") == 0;
+	struct json *limit;
+
+	if (!cell->limit && !likely)
+		return;
+	limit = limits_one(&session->config.limits, likely ? cell->hint : cell->limit);
+	if (likely)
+		json_set(limit, "likely", json_new_bool(true));
+	else if (strcmp(cell->limit, "wall_s") == 0)
+		json_set(limit, "value", json_new_double((double)allowed_us(session, cell) / 1e6));
+	json_set(body, "limit", limit);
 }
 
 void session_finish(struct session *session, struct cell *cell, const char *status,
@@ -184,6 +213,9 @@ void session_finish(struct session *session, struct cell *cell, const char *stat
 {
 	struct event event = EVENT_INIT;
 	bool ran = cell->state != CELL_QUEUED;
+
+	if (session->running == cell)
+		monitor_cell_ended(session->monitor, cell);
 
 	event.type = EVENT_FINISHED;
 	event.cell = mem_string(cell->id);
@@ -196,8 +228,11 @@ void session_finish(struct session *session, struct cell *cell, const char *stat
 		 execution_count > 0 ? json_new_int(execution_count) : NULL);
 	json_set_int(event.body, "duration_us", ran ? clock_monotonic_us() - cell->started_us : 0);
 	json_set(event.body, "usage", usage_json(session));
+	add_limit(session, cell, status, event.body);
 	add_files(session, cell, event.body);
 	record_flush(session->record);
+	if (session->running == cell)
+		net_cell_ends(session);
 	say_truncated(session, cell);
 	add_text(session, cell, &event);
 	if (session->running == cell) {
@@ -246,7 +281,11 @@ static void cell_timer_fired(uv_timer_t *timer);
 static void cell_start(struct session *session, struct cell *cell)
 {
 	struct err err = ERR_INIT;
-	int64_t timeout_us = cell->timeout_us;
+	int64_t timeout_us = allowed_us(session, cell);
+	const struct engine_code code = {.text = cell->code,
+					 .len = cell->code_len,
+					 .script = cell->script,
+					 .allow_stdin = cell->allow_stdin};
 
 	session_move(session, SESSION_RUN);
 	cell_move(session->cells, cell, CELL_START);
@@ -254,13 +293,16 @@ static void cell_start(struct session *session, struct cell *cell)
 	session->just_started = true;
 	if (session->watch)
 		watch_cell_starts(session->watch);
+	net_cell_starts(session);
 	cell->started_us = clock_monotonic_us();
+	monitor_cell_started(session->monitor);
 	uv_timer_start(session->cell_timer, cell_timer_fired, (uint64_t)(timeout_us + 999) / 1000,
 		       0);
+	session_tell_environment(session);
+	session_guard_soon(session);
 	/* A guest that cannot be told is dead or dying: its pidfd says so, and that ends the cell.
 	 */
-	if (session->engine->ops->run(session->engine, cell->number, cell->code, cell->code_len,
-				      cell->allow_stdin, &err) != 0)
+	if (session->engine->ops->run(session->engine, cell->number, &code, &err) != 0)
 		session->engine->ops->kill(session->engine);
 	/* While the guest wakes up; what it says is heard only when the loop comes round again. */
 	record_body(session->record, EVENT_STARTED, cell->id, NULL);
@@ -298,6 +340,8 @@ static void cell_timer_fired(uv_timer_t *timer)
 
 	if (!cell)
 		return;
+	if (!cell->limit)
+		cell->limit = "wall_s";
 	cell_move(session->cells, cell, CELL_TIME_UP);
 	if (cell->state == CELL_KILLED) {
 		session->kill_reason = "timeout";
@@ -307,6 +351,29 @@ static void cell_timer_fired(uv_timer_t *timer)
 	(void)session->engine->ops->interrupt(session->engine, cell->number, NULL);
 	uv_timer_start(timer, cell_timer_fired,
 		       cell->state == CELL_INTERRUPTED ? LADDER_AGAIN_MS : LADDER_KILL_MS, 0);
+}
+
+void session_cell_over(struct session *session, const char *limit)
+{
+	struct cell *cell = session->running;
+
+	if (!cell || cell->state != CELL_RUNNING || session->kill_reason)
+		return;
+	cell->limit = limit;
+	cell_timer_fired(session->cell_timer);
+}
+
+/* It counts from the cell's start. One that is being stopped already goes on being stopped. */
+void session_time_again(struct session *session)
+{
+	const struct cell *cell = session->running;
+	int64_t left_us;
+
+	if (!cell || cell->state != CELL_RUNNING)
+		return;
+	left_us = allowed_us(session, cell) - (clock_monotonic_us() - cell->started_us);
+	uv_timer_start(session->cell_timer, cell_timer_fired,
+		       left_us > 0 ? (uint64_t)(left_us + 999) / 1000 : 0, 0);
 }
 
 int session_input(struct session *session, const char *text, size_t len, struct err *err)
@@ -388,10 +455,15 @@ static void notebook_saved(void *data, const struct err *err)
 
 static void session_close(struct session *session)
 {
+	/* Called again after the last, and after the workspace has been counted. */
+	if (session->limits_changes || !monitor_stop(session->monitor))
+		return;
 	uv_timer_stop(session->cell_timer);
 	session_refuse_asks(session, "the session is stopping");
 	session_release_engine(session);
-	if (session->running) /* its interpreter never came up again */
+	uv_timer_stop(session->guard_timer);
+	session_guard_look(session, true); /* nothing in the box lives any more */
+	if (session->running)              /* its interpreter never came up again */
 		session_finish(session, session->running, "died", session->stop_reason, "gone", 0);
 	session_cancel_queue(session, session->stop_reason);
 	if (record_is_full(session->record))

@@ -25,6 +25,7 @@
 #include "engine/engine.h"
 #include "keeper/cells.h"
 #include "keeper/config.h"
+#include "keeper/reach.h"
 #include "keeper/record.h"
 #include "keeper/server.h"
 #include "keeper/watch.h"
@@ -62,8 +63,13 @@ struct waiting_reply {
 	struct json *id;
 };
 
-struct ask;   /* asks.c */
-struct spare; /* spare.c */
+struct ask;           /* asks.c */
+struct pool_wait;     /* pool_wait.h */
+struct limits_change; /* limits_change.c */
+struct monitor;       /* monitor.h */
+struct spare;         /* spare.c */
+struct guard;         /* guard.h */
+struct net;           /* net.h */
 
 struct session {
 	uv_loop_t *loop;
@@ -74,12 +80,28 @@ struct session {
 	struct cells *cells;
 	/* interpreter.c: */
 	struct policy policy;
-	struct json *environment; /* what the zygote said of the Python environment; NULL: cold */
+	struct limits box_limits;   /* of them those of the box (limit_table.h), as in force */
+	struct limits built_limits; /* ... as they were when the box was built */
+	bool limits_taken;          /* this start has put others in force: told when it is ready */
+	struct json *environment;   /* what the zygote said of the Python environment; NULL: cold */
+	int family;                 /* the namespace of its nursery; -1: none. Owned */
+	ino_t built_family;         /* ... that the box was built beneath; 0: none */
+	bool foreign;       /* the Python is not the user's own: no zygote (base/python.h) */
+	struct reach reach; /* without a zygote: whether there must be none, and what is seen */
 	char *python, *cold_script, *guest_folder;
 	const char **read_paths;
+	char *overlay; /* where the changes of an overlay workspace are kept; else NULL */
 	struct box *box;
+	char *tmp;         /* degraded tier: where its temporary files go; else NULL */
+	char *tier_reason; /* why the box is not of the tier `full`; NULL: it is, or none was wanted
+			    */
 	struct engine *engine;
-	int pool_fd; /* until the engine has it */
+	struct net *net;          /* NULL: no host was ever allowed */
+	char *packages;           /* environment.c: a folder for them that the box shows; or NULL */
+	const char *own_paths[2]; /* that one, and NULL */
+	bool environment_due;     /* environment.c: the interpreter has not been told the latest */
+	int pool_fd;              /* until the engine has it */
+	struct pool_wait *pool_wait; /* a pool warms up; else NULL */
 	struct json *hello;
 	struct spare *spare; /* not handed out yet; NULL: an ordinary session */
 
@@ -88,23 +110,31 @@ struct session {
 	bool just_started; /* `running` began in this turn of the loop; else false */
 	struct watch
 		*watch; /* of the workspace; NULL: nothing can change there, or it is not there */
-	char *section;  /* title of the last section; NULL: none yet */
-	bool draining;  /* stop when the queue is empty */
+	bool guard_warned;       /* that the guard cannot see all */
+	struct guard *guard;     /* of a workspace that is somebody's own; else NULL */
+	struct monitor *monitor; /* of what the limits do */
+	char *section;           /* title of the last section; NULL: none yet */
+	bool draining;           /* stop when the queue is empty */
 	const char *stop_reason; /* constant; NULL: not stopping */
 	const char *kill_reason; /* why the interpreter was killed by us; NULL: it was not */
 	const char *restart_reason;
 	bool opened;      /* clients have been greeted */
+	bool sync_failed; /* durability.c: the disk has refused to sync the journal, once */
 	struct ask *asks; /* in the order of their requests; the first is with the interpreter when
 			     ASKING */
 	uint32_t ask_count; /* ever started */
+	struct limits_change
+		*limits_changes; /* the first is with a worker; the end waits for them */
 	uv_timer_t *cell_timer;
 	uv_timer_t *ask_timer;
 	uv_timer_t *later_timer;
+	uv_timer_t *guard_timer;
 	struct waiting_reply *restart_waiters, *stop_waiters;
 	void (*released)(
 		void *data); /* record and box are closed: the directory may be another keeper's */
 	void (*ended)(void *data); /* all is closed: the loop may stop */
 	void *ended_data;
+	struct err start_err; /* why there never was an interpreter; else ERR_OK */
 };
 
 extern const struct engine_events SESSION_ENGINE_EVENTS; /* data is the session */
@@ -123,6 +153,10 @@ void session_later(struct session *session);
 
 /* Runs the next queued cell if one may run; ends a draining session. */
 void session_next(struct session *session);
+
+/* The running cell has met this limit (a name of the table, constant): it is interrupted, and
+ * killed if that does not help. Nothing happens to one that is being stopped already. */
+void session_cell_over(struct session *session, const char *limit);
 
 /* The running cell's time limit, its end, and cells that never ran. */
 void session_cancel_queue(struct session *session,
@@ -181,11 +215,42 @@ int session_open(struct session *session, struct err *err);
  * millisecond. */
 void session_rehearse(const struct session *session);
 
+/* The clock of the running cell, after the session's limit has changed. */
+void session_time_again(struct session *session);
+
+/* environment.c: before a box is built: a place for packages, if the session may need one. */
+int session_place_packages(struct session *session, struct err *err);
+/* environment.c: tells the interpreter, which is idle, its variables if they are due. */
+void session_tell_environment(struct session *session);
+
+/* limits_change.c: the limits in force, as {"wall_s":300,...}. The caller owns it. */
+struct json *session_limits_json(const struct session *session);
+/* Writes a `state` event with them. */
+void session_tell_limits(struct session *session);
+
+/* policy_change.c: the policy in force, without the values of variables. The caller owns it. */
+struct json *session_policy_json(const struct session *session);
+/* Writes a `state` event with it. */
+void session_tell_policy(struct session *session);
+
+/* durability.c: events of the record; data is the session. */
+void session_sync_began(void *data);
+void session_sync_ended(void *data, const struct err *err);
+/* ERR_IO when durability `power` is promised and cannot be kept any more. */
+int session_check_durable(const struct session *session, struct err *err);
+
+/* ops_files.c: puts aside what the session has made for others to run (guard.h): now, and from soon
+ * on until no cell runs. The timer's data is the session. */
+void session_guard_look(struct session *session, bool last);
+void session_guard_soon(struct session *session);
+void session_guard_fired(uv_timer_t *timer);
+
 /* ops.c: answers one line of a client. */
 void session_line(struct session *session, struct client *client, const char *line, size_t len);
 
 /* interpreter.c: what is needed once, and each start of an interpreter (the box is rebuilt when it
- * is gone). */
+ * is gone, or has other limits than it should). 0: `ready` or `failed` of the engine's events
+ * follows. */
 int session_prepare(struct session *session, struct err *err);
 int session_start_engine(struct session *session, struct err *err);
 void session_release_engine(struct session *session);

@@ -20,6 +20,8 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "journal/unborn.h"
+#include "keeper/net.h"
+#include "keeper/monitor.h"
 #include "pool/pool.h"
 
 enum spare_state { SPARE_MAKING, SPARE_WAITING, SPARE_ASKED };
@@ -167,6 +169,13 @@ static int write_config(const struct spare *spare, const struct json *chosen, st
 	return 0;
 }
 
+/* The box stands already: its network gets its proxy now. */
+static int take_hosts(struct session *session, struct err *err)
+{
+	session->policy.net = (const char *const *)session->config.policy.lists[POLICY_NET];
+	return net_box_started(session, err);
+}
+
 /* Makes it the session that the client wants. */
 static int become(const struct spare *spare, struct err *err)
 {
@@ -176,10 +185,11 @@ static int become(const struct spare *spare, struct err *err)
 	struct json *chosen = NULL;
 
 	if (!request || check_request(request, &chosen, err) != 0 ||
-	    config_choose(&session->config, chosen, err) != 0 ||
+	    config_choose(&session->config, chosen, err) != 0 || take_hosts(session, err) != 0 ||
 	    write_config(spare, chosen, err) != 0)
 		return -1;
 	record_set_limit(session->record, session->config.limits.record_bytes);
+	session_take_limits(session);
 	return session_open(session, err);
 }
 

@@ -303,11 +303,27 @@ static int bind_to_itself(int root, const struct step *step, const struct plan *
 	return result < 0 ? -1 : add_attributes(root, step->target, step->attributes, plan);
 }
 
-static int bind_tree(int root, const struct step *step, const struct plan *plan)
+/* The host's /proc is trusted, and its link "self" leads to this process's directory. */
+static int bind_process(int root, const struct step *step)
 {
-	int source = kernel_open(AT_FDCWD, step->source, O_PATH, RESOLVE_NO_SYMLINKS);
+	int source = kernel_open(AT_FDCWD, "/proc/self", O_PATH, 0);
 	int mount;
 
+	if (source < 0)
+		return -1;
+	mount = kernel_open_tree(source);
+	shut(source);
+	return mount < 0 ? -1 : attach(root, step->target, mount);
+}
+
+static int bind_tree(int root, const struct step *step, const struct plan *plan)
+{
+	int source;
+	int mount;
+
+	if (step->mount >= 0) /* with its attributes */
+		return attach(root, step->target, step->mount);
+	source = kernel_open(AT_FDCWD, step->source, O_PATH, RESOLVE_NO_SYMLINKS);
 	if (source < 0)
 		return -1;
 	mount = kernel_open_tree(source);
@@ -332,8 +348,10 @@ static int make_file_system(const char *type, const struct step *step)
 	if (context < 0)
 		return -1;
 	for (size_t i = 0; i < STEP_OPTIONS_MAX && step->options[i].key; i++) {
-		if (kernel_fsconfig(context, KERNEL_FS_STRING, step->options[i].key,
-				    step->options[i].value) < 0) {
+		const struct step_option *option = &step->options[i];
+
+		if (kernel_fsconfig(context, option->value ? KERNEL_FS_STRING : KERNEL_FS_FLAG,
+				    option->key, option->value) < 0) {
 			shut(context);
 			return -1;
 		}
@@ -366,6 +384,35 @@ static int mount_new(int root, const struct step *step)
 	int mount = make_file_system(step->source, step);
 
 	return mount < 0 ? -1 : attach(root, step->target, mount);
+}
+
+/* Layers are named by paths from the working directory, which is the new root. */
+static int mount_overlay(int root, const struct step *step)
+{
+	int mount = make_file_system("overlay", step);
+
+	return mount < 0 ? -1 : attach(root, step->target, mount);
+}
+
+/* A second place for what is in the new root already, with its attributes and what is on it. */
+static int bind_inside(int root, const struct step *step)
+{
+	int source = open_inside(root, step->source);
+	int mount;
+
+	if (source < 0)
+		return -1;
+	mount = kernel_open_tree(source);
+	shut(source);
+	return mount < 0 ? -1 : attach(root, step->target, mount);
+}
+
+static int unmount(int root, const struct step *step)
+{
+	/* The target is one name. */
+	if (syscall(SYS_umount2, step->target + 1, KERNEL_DETACH) < 0)
+		return -1;
+	return unlinkat(root, step->target + 1, AT_REMOVEDIR);
 }
 
 static int write_inside(int root, const struct step *step)
@@ -407,10 +454,18 @@ int apply_mount_step(const struct step *step, const struct plan *plan, int *root
 		return make_link(*root, step);
 	case STEP_BIND_ITSELF:
 		return bind_to_itself(*root, step, plan);
+	case STEP_BIND_PROCESS:
+		return bind_process(*root, step);
 	case STEP_BIND:
 		return bind_tree(*root, step, plan);
 	case STEP_MOUNT:
 		return mount_new(*root, step);
+	case STEP_BIND_INSIDE:
+		return bind_inside(*root, step);
+	case STEP_OVERLAY:
+		return mount_overlay(*root, step);
+	case STEP_UNMOUNT:
+		return unmount(*root, step);
 	case STEP_READ_ONLY:
 		return add_attributes(*root, step->target, MOUNT_ATTR_RDONLY, plan);
 	case STEP_WRITE:

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -26,11 +27,15 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/socket.h"
+#include "sandbox/box_group.h"
 #include "sandbox/box_private.h"
+#include "sandbox/idmap.h"
 #include "sandbox/init.h"
+#include "sandbox/nursery.h"
 #include "sandbox/plan.h"
 #include "sandbox/report.h"
 #include "sandbox/spawn.h"
+#include "sandbox/uids.h"
 
 /* More than the init's own bound on killing. */
 enum { ANSWER_MS_MAX = INIT_KILL_MS_MAX + 3000 };
@@ -42,11 +47,17 @@ struct exit_report {
 
 struct box {
 	enum tier tier;
-	uid_t uid;
+	uid_t uid;       /* the keeper's */
+	uint32_t layers; /* REPORT_BIT of those that hold */
+	struct uid_lease lease;
+	int filter; /* a memfd; -1 in tier none */
 	struct spawned init;
 	int namespaces[BOX_NAMESPACES];
 	char *workspace;
+	int overlay; /* the workspace as it is inside, if it is an overlay; else -1 */
+	struct protect_list protect;
 	struct buf exits; /* of struct exit_report */
+	struct box_group group;
 };
 
 static_assert((int)BOX_NAMESPACES == (int)PLAN_NAMESPACES, "one descriptor for each namespace");
@@ -65,6 +76,17 @@ static int open_namespaces(struct box *box, struct err *err)
 	return 0;
 }
 
+/* What is inside is a mount that nobody has outside; while PID 1 can be looked into, it can be
+ * had. */
+static int open_overlay(struct box *box, struct err *err)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/root/workspace", (int)box->init.pid);
+	box->overlay = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return box->overlay < 0 ? err_sys(err, "sandbox: the overlay of the workspace") : 0;
+}
+
 static void add_limit(struct init_setup *setup, int resource, uint64_t value)
 {
 	assert(setup->limit_count < INIT_LIMITS_MAX);
@@ -74,13 +96,21 @@ static void add_limit(struct init_setup *setup, int resource, uint64_t value)
 }
 
 static void prepare_init(struct init_setup *setup, const struct policy *policy,
-			 const struct box *box)
+			 const struct plan *plan, const struct box *box)
 {
-	*setup = (struct init_setup){.directory = box->workspace, .boxed = box->tier != TIER_NONE};
+	*setup = (struct init_setup){
+		.directory = box->workspace,
+		.boxed = plan->namespaces != 0,
+		.filter = plan->filter.count ? &plan->filter : NULL,
+		.ruleset = -1,
+	};
 	/* A core file would hold everything the session knows. */
 	add_limit(setup, RLIMIT_CORE, 0);
+	/* Without a user namespace of its own the count is of all that the user runs. */
 	if (policy->processes_max)
-		add_limit(setup, RLIMIT_NPROC, policy->processes_max);
+		add_limit(setup, RLIMIT_NPROC,
+			  policy->processes_max +
+				  (box->tier == TIER_DEGRADED ? host_tasks(plan->host.uid) : 0));
 	if (policy->files_max)
 		add_limit(setup, RLIMIT_NOFILE, policy->files_max);
 	if (policy->file_bytes_max)
@@ -107,29 +137,102 @@ static int await_ready(struct box *box, const struct plan *plan, struct err *err
 	return 0;
 }
 
+/* What the plan, now carried out, has put in place. */
+static uint32_t layers_of(const struct plan *plan, const struct policy *policy)
+{
+	uint32_t layers = 0;
+
+	if (policy->processes_max && policy->files_max && policy->file_bytes_max)
+		layers |= REPORT_BIT(LAYER_LIMITS);
+	if (plan->filter.count)
+		layers |= REPORT_BIT(LAYER_SECCOMP) | REPORT_BIT(LAYER_NESTING);
+	if (plan->filter.count && plan->host.landlock_abi)
+		layers |= REPORT_BIT(LAYER_LANDLOCK);
+	if (!plan->namespaces)
+		return layers;
+	layers |= REPORT_BIT(LAYER_USER) | REPORT_BIT(LAYER_MOUNT) | REPORT_BIT(LAYER_PID) |
+		  REPORT_BIT(LAYER_NETWORK) | REPORT_BIT(LAYER_IPC) | REPORT_BIT(LAYER_UTS) |
+		  REPORT_BIT(LAYER_CGROUP) | REPORT_BIT(LAYER_PRIVILEGES) |
+		  REPORT_BIT(LAYER_NESTING);
+	if (plan_has_own_ids(plan))
+		layers |= REPORT_BIT(LAYER_OWN_UID);
+	if (plan->host.family >= 0 || plan->host.without_zygote)
+		layers |= REPORT_BIT(LAYER_NURSERY);
+	return layers;
+}
+
 static int start(struct box *box, const struct plan *plan, const struct policy *policy,
 		 struct err *err)
 {
 	struct init_setup setup;
 
-	box->workspace = mem_string(box->tier == TIER_NONE ? plan->workspace : "/workspace");
-	prepare_init(&setup, policy, box);
+	box->workspace = mem_string(plan->namespaces ? "/workspace" : plan->workspace);
+	prepare_init(&setup, policy, plan, box);
 	if (spawn_plan(plan, &setup, &box->init) < 0)
 		return report_refusal(plan->namespaces, errno, err);
-	return await_ready(box, plan, err);
+	box->group.init = box->init.pid;
+	box_group_open(&box->group, policy); /* while the init builds its root */
+	if (await_ready(box, plan, err) < 0)
+		return -1;
+	if (policy->workspace_mode == WORKSPACE_OVERLAY && open_overlay(box, err) < 0)
+		return -1;
+	box->layers = layers_of(plan, policy);
+	if (plan->filter.count == 0)
+		return 0;
+	box->filter = filter_memfd(&plan->filter);
+	return box->filter < 0 ? err_sys(err, "sandbox: memfd") : 0;
+}
+
+/* Root's sessions run under uids of their own. Where there are none, as in a container that has but
+ * one, the caller's own will do: it is not root's outside. */
+static int take_uid(struct box *box, struct host *host, struct err *err)
+{
+	struct err why = ERR_INIT;
+
+	if (host->uid != 0 || host->box_uid != 0)
+		return 0;
+	if (uid_lease_take(&box->lease, UID_OF_SESSION, UIDS_DIR, &why) < 0) {
+		if (why.code == ERR_UNSUPPORTED)
+			return 0;
+		if (err)
+			*err = why;
+		return -1;
+	}
+	host->box_uid = box->lease.uid;
+	host->box_gid = box->lease.uid;
+	host->outer_uid = box->lease.uid;
+	host->outer_gid = box->lease.uid;
+	return 0;
+}
+
+static int choose_ids(struct box *box, struct host *host, struct err *err)
+{
+	if (take_uid(box, host, err) < 0)
+		return -1;
+	return host->family >= 0 ? nursery_adopt(host, host->family, err) : 0;
+}
+
+static int build(struct box *box, struct host *host, const struct policy *policy, struct err *err)
+{
+	struct plan plan = PLAN_INIT;
+	int result = -1;
+
+	if ((box->tier != TIER_FULL || choose_ids(box, host, err) == 0) &&
+	    plan_compile(&plan, policy, box->tier, host, err) == 0 &&
+	    (!plan_has_own_ids(&plan) || idmap_prepare(&plan, err) == 0))
+		result = start(box, &plan, policy, err);
+	box->protect = plan.protect;
+	plan.protect = (struct protect_list)PROTECT_LIST_INIT;
+	plan_release(&plan);
+	return result;
 }
 
 struct box *box_start_on(const struct host *host, const struct policy *policy, enum tier tier,
 			 struct err *err)
 {
-	struct plan plan = PLAN_INIT;
+	struct host own = *host;
 	struct box *box;
 
-	if (tier != TIER_NONE && tier != TIER_PARTIAL) {
-		err_set(err, ERR_UNSUPPORTED,
-			"sandbox: tier %s is not in this version; use partial", tier_name(tier));
-		return NULL;
-	}
 	if (tier < policy->floor) {
 		err_set(err, ERR_SANDBOX, "sandbox: tier %s is below the policy's floor, %s",
 			tier_name(tier), tier_name(policy->floor));
@@ -139,22 +242,26 @@ struct box *box_start_on(const struct host *host, const struct policy *policy, e
 	box->tier = tier;
 	box->uid = host->uid;
 	box->init = (struct spawned)SPAWNED_INIT;
+	box->lease = (struct uid_lease)UID_LEASE_INIT;
+	box->group = (struct box_group)BOX_GROUP_INIT;
+	box->filter = -1;
+	box->overlay = -1;
 	for (size_t i = 0; i < BOX_NAMESPACES; i++)
 		box->namespaces[i] = -1;
-	if (plan_compile(&plan, policy, tier, host, err) < 0 ||
-	    start(box, &plan, policy, err) < 0) {
+	if (build(box, &own, policy, err) < 0) {
 		box_free(box);
-		box = NULL;
+		return NULL;
 	}
-	plan_release(&plan);
 	return box;
 }
 
-struct box *box_start(const struct policy *policy, enum tier tier, struct err *err)
+struct box *box_start(const struct policy *policy, enum tier tier, int family, struct err *err)
 {
 	struct host host;
 
 	host_look(&host);
+	host.family = family < 0 ? -1 : family;
+	host.without_zygote = family == BOX_WITHOUT_ZYGOTE;
 	return box_start_on(&host, policy, tier, err);
 }
 
@@ -242,6 +349,13 @@ int box_signal(struct box *box, pid_t pgid, int signal, struct err *err)
 	return give_simple_order(box, &order, "signal", err);
 }
 
+int box_lower_limit(struct box *box, int resource, uint64_t limit, struct err *err)
+{
+	struct init_order order = {.type = INIT_LOWER, .resource = resource, .bytes = limit};
+
+	return give_simple_order(box, &order, "lower a limit", err);
+}
+
 int box_kill_others(struct box *box, const pid_t *keep, size_t keep_count, unsigned *killed,
 		    struct err *err)
 {
@@ -259,11 +373,18 @@ int box_kill_others(struct box *box, const pid_t *keep, size_t keep_count, unsig
 	if (done.sys)
 		return err_sys(err, "sandbox: clear the box");
 	if (killed)
-		if (killed)
-			*killed = done.count;
+		*killed = done.count;
 	if (done.left)
 		return err_set(err, ERR_TIMEOUT, "sandbox: %u processes would not die", done.left);
 	return 0;
+}
+
+void box_give(const struct box *box, int fd)
+{
+	struct stat st;
+
+	if (box->lease.lock >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))
+		(void)!fchown(fd, box->lease.uid, box->lease.uid);
 }
 
 static size_t count_strings(const char *const *strings)
@@ -314,11 +435,13 @@ int box_exec(struct box *box, const char *const *argv, const char *const *envp, 
 	if (null < 0)
 		return err_sys(err, "sandbox: /dev/null");
 	strings = pack_strings(argv, envp, &order.bytes, err);
-	if (strings < 0)
+	if (strings < 0 || box_group_move_init(&box->group, err) < 0)
 		return -1;
 	sent[0] = strings;
-	for (size_t i = 0; i < fd_count; i++)
+	for (size_t i = 0; i < fd_count; i++) {
 		sent[i + 1] = fds[i] < 0 ? null : fds[i];
+		box_give(box, sent[i + 1]);
+	}
 	if (give_order(box, &order, sent, fd_count + 1, &done, err) < 0)
 		return -1;
 	errno = done.sys;
@@ -355,7 +478,7 @@ int box_next_exit(struct box *box, pid_t *pid, int *status, struct err *err)
 /* Without a pid namespace the kernel kills nothing but the init: it is asked to clear up first. */
 static void end_init(struct box *box)
 {
-	if (box->tier == TIER_NONE && box->init.pidfd >= 0)
+	if (box->tier != TIER_FULL && box->init.pidfd >= 0)
 		(void)box_kill_others(box, NULL, 0, NULL, NULL);
 	spawn_end(&box->init);
 }
@@ -369,6 +492,13 @@ void box_free(struct box *box)
 		if (box->namespaces[i] >= 0)
 			close(box->namespaces[i]);
 	}
+	if (box->filter >= 0)
+		close(box->filter);
+	if (box->overlay >= 0)
+		close(box->overlay);
+	protect_list_release(&box->protect);
+	uid_lease_release(&box->lease);
+	box_group_close(&box->group);
 	buf_release(&box->exits);
 	free(box->workspace);
 	free(box);
@@ -381,7 +511,37 @@ enum tier box_tier(const struct box *box)
 
 struct json *box_layers(const struct box *box)
 {
-	return report_layers(box->tier, box->uid);
+	const char *memory = box_limit_how(box, BOX_MEMORY);
+
+	if (!memory && box->group.memory_bytes_max)
+		memory = "soft: polling";
+	return report_layers(box->layers, box->uid, memory);
+}
+
+const char *box_limit_how(const struct box *box, enum box_limit limit)
+{
+	static const enum cgroup_controller controllers[] = {[BOX_MEMORY] = CGROUP_MEMORY,
+							     [BOX_PROCESSES] = CGROUP_PIDS,
+							     [BOX_CPUS] = CGROUP_CPU};
+
+	if (!box_group_holds(&box->group, controllers[limit]))
+		return NULL;
+	return cgroup_version(box->group.group) == 2 ? "hard: cgroup v2" : "hard: cgroup v1";
+}
+
+int box_adopt(struct box *box, pid_t pid, struct err *err)
+{
+	return box_group_move(&box->group, pid, err);
+}
+
+void box_read_usage(const struct box *box, struct box_usage *usage)
+{
+	box_group_read(&box->group, usage);
+}
+
+int box_change_limits(struct box *box, const struct policy *policy, struct err *err)
+{
+	return box_group_change(&box->group, policy, err);
 }
 
 int box_pidfd(const struct box *box)
@@ -401,10 +561,30 @@ int box_socket(const struct box *box)
 
 const int *box_namespaces(const struct box *box)
 {
-	return box->tier == TIER_NONE ? NULL : box->namespaces;
+	return box->tier == TIER_FULL ? box->namespaces : NULL;
+}
+
+int box_filter(const struct box *box)
+{
+	return box->filter;
+}
+
+int box_ruleset(const struct box *box)
+{
+	return box->init.ruleset;
 }
 
 const char *box_workspace(const struct box *box)
 {
 	return box->workspace;
+}
+
+int box_overlay(const struct box *box)
+{
+	return box->overlay;
+}
+
+const struct protect_list *box_protected(const struct box *box)
+{
+	return &box->protect;
 }

@@ -16,6 +16,11 @@
  * max_*_namespaces is 0 inside, so nothing can be nested. With PDEATHSIG and end-of-file on its
  * socket, PID 1 dies with its keeper, and the kernel then kills everything in the box.
  *
+ * Tier degraded: no namespace; the init is the subreaper, and Landlock and a stricter filter stand
+ * between a program and everything else: no files but the system's, the environment's and its own,
+ * no connection to anything, no signals to others. Refused below Landlock ABI 6, and to root where
+ * other uids exist.
+ *
  * Tier none: the same init without any namespace, as subreaper; it runs what it is told and
  * kills what descends from it.
  *
@@ -32,16 +37,22 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "sandbox/policy.h"
+#include "sandbox/protect.h"
 
 enum { BOX_NAMESPACES = 7 };
 
 struct box; /* opaque; one per session */
 
-/* Builds the box. `tier` is what the caller asks for: TIER_NONE, or TIER_PARTIAL; below the
- * policy's floor it is refused, so whoever wants TIER_NONE lowers the floor by name. ERR_SANDBOX
- * when the kernel refuses: the text names the step, the reason and the cure. Blocks for about 2 ms.
- * The box dies with the calling thread, not only with the process (PR_SET_PDEATHSIG). */
-struct box *box_start(const struct policy *policy, enum tier tier, struct err *err);
+/* For box_start(): no zygote gives guests to this box. */
+enum { BOX_WITHOUT_ZYGOTE = -2 };
+
+/* Builds the box. `family` is the user namespace of the zygote whose guests are to enter it
+ * (nursery.h), -1: that of a zygote which is not confined. `tier` is what the caller asks for;
+ * below the policy's floor it is refused, so whoever wants TIER_NONE lowers the floor by name.
+ * ERR_SANDBOX when the kernel refuses: the text names the step, the reason and the cure. Blocks for
+ * about 2 ms. The box dies with the calling thread, not only with the process (PR_SET_PDEATHSIG).
+ */
+struct box *box_start(const struct policy *policy, enum tier tier, int family, struct err *err);
 
 /* Kills PID 1 and with it everything inside, waits until it is reaped, closes all. NULL is fine. */
 void box_free(struct box *box);
@@ -49,9 +60,37 @@ void box_free(struct box *box);
 enum tier box_tier(const struct box *box);
 
 /* The layers that hold, for the `session` event: an array of {"layer":"mount
- * namespace","holds":true,...}, and for each missing one `effect` and `cure`. The caller owns
- * it. */
+ * namespace","holds":true,...}, and for each missing one `effect` and `cure`. A memory limit that
+ * nobody but the caller watches (box_read_usage()) has `how` "soft: polling". The caller owns it.
+ */
 struct json *box_layers(const struct box *box);
+
+/* --- limits of the box as a whole: box_group.h ------------------------------------------------ */
+
+/* What all in the box use together. */
+struct box_usage {
+	uint64_t memory_bytes;
+	uint64_t memory_kills; /* processes killed for want of memory; 0 where nobody counts */
+	uint64_t refusals;     /* processes and threads that could not be made; likewise */
+	uint64_t cpu_us;
+};
+
+enum box_limit { BOX_MEMORY, BOX_PROCESSES, BOX_CPUS };
+
+/* "hard: cgroup v1": the kernel holds the limit for the box as a whole; NULL: nobody does, so it
+ * has to be watched with box_read_usage(). Constant text. */
+const char *box_limit_how(const struct box *box, enum box_limit limit);
+
+/* Puts a guest that came from outside (host pid `pid`), and what it has forked, under the limits of
+ * the box: before it runs foreign code. ERR_GONE when it has ended. */
+int box_adopt(struct box *box, pid_t pid, struct err *err);
+
+/* With a group about 10 us, else about 20 us for each process in the box. */
+void box_read_usage(const struct box *box, struct box_usage *usage);
+
+/* Puts memory_bytes_max, processes_max and cpus of this policy in force for the box. ERR_BUSY where
+ * more memory is in use already. */
+int box_change_limits(struct box *box, const struct policy *policy, struct err *err);
 
 /* PID 1: its pidfd (readable at its death), host pid, and the keeper's end of the socket
  * (readable when a report waits). Borrowed. */
@@ -63,9 +102,26 @@ int box_socket(const struct box *box);
  * net, ipc, uts, cgroup. Borrowed; NULL in tier none. */
 const int *box_namespaces(const struct box *box);
 
+/* What a guest that does not come from PID 1 has to apply to itself before it runs foreign code:
+ * the system call filter as a sealed memfd of struct sock_filter, and the Landlock ruleset.
+ * Borrowed; -1 in tier none, and without Landlock. */
+int box_filter(const struct box *box);
+int box_ruleset(const struct box *box);
+
+/* Makes a pipe the box's, so that what is inside can open it again by /proc/self/fd (/dev/stdout
+ * and the like); nothing where the box has the caller's own uid. box_exec() does it by itself. */
+void box_give(const struct box *box, int fd);
+
 /* Path of the workspace as the guest sees it: "/workspace", in tier none the host path.
  * Borrowed. */
 const char *box_workspace(const struct box *box);
+
+/* An overlay workspace as it is inside, as a directory to be used from outside; -1: it is no
+ * overlay. Borrowed. */
+int box_overlay(const struct box *box);
+
+/* What is read-only in the workspace although that is not (protect.h). Borrowed. */
+const struct protect_list *box_protected(const struct box *box);
 
 /* Makes PID 1 non-dumpable: to be called after the first guest is in and before it runs foreign
  * code. */
@@ -80,6 +136,11 @@ int box_exec(struct box *box, const char *const *argv, const char *const *envp, 
 
 /* Sends a signal to the process group `pgid` (above 1) inside. ESRCH is no error. */
 int box_signal(struct box *box, pid_t pgid, int signal, struct err *err);
+
+/* Lowers a resource limit (RLIMIT_*, soft and hard, see setrlimit(2)) of every process inside that
+ * has more, and so of what they start. Programs started later by box_exec() still get the policy's.
+ * ERR_IO with EAGAIN when processes were made faster than they could be met. */
+int box_lower_limit(struct box *box, int resource, uint64_t limit, struct err *err);
 
 /* Stops and kills everything inside but PID 1 and the `keep_count` pids in `keep` (at most 256),
  * repeating until none is left (bounded: 2 s, then ERR_TIMEOUT), and reaps it. *killed counts them

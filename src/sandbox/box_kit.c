@@ -23,7 +23,7 @@ static const char *const ENVIRONMENT[] = {
 
 void kit_init(struct kit *kit)
 {
-	*kit = (struct kit){.dir = "/tmp/fumehood-box-XXXXXX"};
+	*kit = (struct kit){.dir = "/tmp/fumehood-box-XXXXXX", .tier = TIER_FULL};
 	assert_non_null(mkdtemp(kit->dir));
 	policy_init(&kit->policy);
 	kit->policy.workspace = kit->dir;
@@ -33,9 +33,9 @@ void kit_init(struct kit *kit)
 void kit_start(struct kit *kit)
 {
 	struct err err = ERR_INIT;
-	enum tier tier = kit->policy.floor == TIER_NONE ? TIER_NONE : TIER_PARTIAL;
-
-	kit->box = box_start_on(&kit->host, &kit->policy, tier, &err);
+	if (kit->policy.floor == TIER_NONE)
+		kit->tier = TIER_NONE;
+	kit->box = box_start_on(&kit->host, &kit->policy, kit->tier, &err);
 	if (!kit->box)
 		fail_msg("%s", err.text);
 }

@@ -15,6 +15,7 @@ struct kit {
 	char dir[64]; /* a temporary folder: the workspace, unless the policy says otherwise */
 	struct policy policy; /* defaults; for a test to change before kit_start() */
 	struct host host;
+	enum tier tier; /* full, unless the floor is none */
 	struct box *box;
 	struct buf out; /* what the last command wrote to stdout and stderr */
 };

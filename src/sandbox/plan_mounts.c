@@ -93,10 +93,11 @@ static const char *const DEVICE_LINKS[][2] = {
 static const char *const PROC_READ_ONLY[] = {"/proc/sys",  "/proc/irq",  "/proc/bus", "/proc/fs",
 					     "/proc/acpi", "/proc/scsi", NULL};
 
-static const char *const PROC_HIDDEN[] = {
-	"/proc/sysrq-trigger", "/proc/kcore",       "/proc/keys",
-	"/proc/timer_list",    "/proc/sched_debug", "/proc/latency_stats",
-	"/proc/timer_stats",   "/proc/kmsg",        NULL};
+static const char *const PROC_HIDDEN[] = {"/proc/sysrq-trigger", "/proc/kcore",
+					  "/proc/keys",          "/proc/timer_list",
+					  "/proc/sched_debug",   "/proc/latency_stats",
+					  "/proc/timer_stats",   "/proc/kmsg",
+					  "/proc/interrupts",    NULL};
 
 /* Only their owner, host root, can read these. */
 static const char *const PROC_ROOT_ONLY[] = {"/proc/kpagecount",
@@ -155,8 +156,8 @@ static void add_link(struct plan *plan, const char *path, const char *text, cons
 	step->source = text;
 }
 
-static void add_bind(struct plan *plan, const char *source, const char *target, uint64_t attributes,
-		     const char *why)
+static struct step *add_bind(struct plan *plan, const char *source, const char *target,
+			     uint64_t attributes, const char *why)
 {
 	const char *how = attributes & MOUNT_ATTR_RDONLY ? "read-only" : "read-write";
 	struct step *step;
@@ -172,6 +173,18 @@ static void add_bind(struct plan *plan, const char *source, const char *target, 
 		step->submounts = host_submounts(source);
 		plan_own(plan, (char *)step->submounts);
 	}
+	return step;
+}
+
+static struct step *add_mapped(struct plan *plan, const char *source, const char *target,
+			       uint64_t attributes, bool own, const char *why)
+{
+	struct step *step = add_bind(plan, source, target, attributes, why);
+
+	step->mapped = plan_has_own_ids(plan);
+	step->strict = true;
+	step->own = own;
+	return step;
 }
 
 static struct step *add_mount(struct plan *plan, const char *type, const char *target,
@@ -217,42 +230,101 @@ static void find_prefixed(struct visible *visible)
 		closedir(dir);
 }
 
-static void add_visible(struct plan *plan, const struct visible *visible, size_t system_binds)
+/* Binds what is read-only, as far as it lies within one of `written`, or does not. */
+static void add_read_binds(struct plan *plan, const struct visible *visible, size_t system_binds,
+			   const struct visible *written, bool within)
 {
 	for (size_t i = 0; i < visible->bind_count; i++) {
-		const char *path = plan_own(plan, mem_string(visible->binds[i]));
+		bool system = i < system_binds;
+		const char *path;
 
-		add_bind(plan, path, path, READ_ONLY,
-			 i < system_binds ? WHY_SYSTEM : WHY_ENVIRONMENT);
+		if (visible_covers(written, visible->binds[i]) != within)
+			continue;
+		path = plan_own(plan, mem_string(visible->binds[i]));
+		add_bind(plan, path, path, READ_ONLY, system ? WHY_SYSTEM : WHY_ENVIRONMENT)
+			->mapped = !system && plan_has_own_ids(plan);
 	}
-	for (size_t i = 0; i < visible->link_count; i++) {
-		const char *path = plan_own(plan, mem_string(visible->links[i].path));
-		const char *text = plan_own(plan, mem_string(visible->links[i].text));
+}
 
+/* Those links of `visible` that `other` does not bring: by itself, or by what it binds. */
+static void add_links(struct plan *plan, const struct visible *visible, const struct visible *other,
+		      bool again)
+{
+	for (size_t i = 0; i < visible->link_count; i++) {
+		const struct visible_link *link = &visible->links[i];
+		const char *path, *text;
+
+		if (visible_covers(other, link->path) ||
+		    (!again && visible_links(other, link->path)))
+			continue;
+		path = plan_own(plan, mem_string(link->path));
+		text = plan_own(plan, mem_string(link->text));
 		add_link(plan, path, text, "as on the host");
 	}
 }
 
+/* The innermost wish holds: what is read-only in a folder that is written is bound after it. */
+static void add_visible(struct plan *plan, const struct visible *visible, size_t system_binds,
+			const struct visible *written)
+{
+	add_read_binds(plan, visible, system_binds, written, false);
+	add_links(plan, visible, written, true);
+	for (size_t i = 0; i < written->bind_count; i++) {
+		const char *path = plan_own(plan, mem_string(written->binds[i]));
+
+		add_mapped(plan, path, path, DATA, false, "asked for by the policy: may be written")
+			->written = true;
+	}
+	add_links(plan, written, visible, false);
+	add_read_binds(plan, visible, system_binds, written, true);
+}
+
+int plan_find_visible(struct visible *visible, size_t *system_binds, const struct policy *policy,
+		      struct err *err)
+{
+	for (size_t i = 0; SYSTEM[i]; i++)
+		visible_add(visible, SYSTEM[i]);
+	find_prefixed(visible);
+	visible_settle(visible);
+	*system_binds = visible->bind_count;
+	for (size_t i = 0; policy->read && policy->read[i]; i++) {
+		if (visible_add_checked(visible, policy->read[i], err) < 0)
+			return -1;
+	}
+	visible_settle(visible);
+	return 0;
+}
+
+int plan_find_written(struct visible *written, const struct policy *policy, struct err *err)
+{
+	if (policy_check_paths(NULL, policy->write, err) < 0)
+		return -1;
+	for (size_t i = 0; policy->write && policy->write[i]; i++) {
+		if (visible_add_checked(written, policy->write[i], err) < 0)
+			return -1;
+	}
+	for (size_t i = 0; policy->own && policy->own[i]; i++) {
+		if (visible_add_checked(written, policy->own[i], err) < 0)
+			return -1;
+	}
+	visible_settle(written);
+	return 0;
+}
+
 static int add_host_files(struct plan *plan, const struct policy *policy, struct err *err)
 {
-	struct visible visible = VISIBLE_INIT;
+	struct visible visible = VISIBLE_INIT, written = VISIBLE_INIT;
 	size_t system_binds;
+	int result = -1;
 
-	for (size_t i = 0; SYSTEM[i]; i++)
-		visible_add(&visible, SYSTEM[i]);
-	find_prefixed(&visible);
-	visible_settle(&visible);
-	system_binds = visible.bind_count;
-	for (size_t i = 0; policy->read && policy->read[i]; i++) {
-		if (visible_add_checked(&visible, policy->read[i], err) < 0) {
-			visible_release(&visible);
-			return -1;
-		}
+	if (plan_find_visible(&visible, &system_binds, policy, err) == 0 &&
+	    plan_find_written(&written, policy, err) == 0) {
+		add_visible(plan, &visible, system_binds, &written);
+		result = 0;
 	}
-	visible_settle(&visible);
-	add_visible(plan, &visible, system_binds);
 	visible_release(&visible);
-	return 0;
+	visible_release(&written);
+	return result;
 }
 
 static void add_made_files(struct plan *plan)
@@ -299,6 +371,7 @@ static void add_devices(struct plan *plan, const struct policy *policy)
 			 "terminals of its own, none of the host's");
 	step->options[0] = (struct step_option){"ptmxmode", "0666"};
 	step->options[1] = (struct step_option){"mode", "0620"};
+	step->options[2] = (struct step_option){"max", "256"}; /* the machine has 4,096 */
 	add_memory(plan, "/dev/shm", policy, DATA_NOEXEC);
 	for (size_t i = 0; i < COUNT(DEVICE_LINKS); i++)
 		add_link(plan, DEVICE_LINKS[i][0], DEVICE_LINKS[i][1], "expected by programs");
@@ -350,21 +423,145 @@ static void add_proc_read_only(struct plan *plan)
 		step->target = PROC_READ_ONLY[i];
 		step->attributes = READ_ONLY | MOUNT_ATTR_NOEXEC;
 	}
-	if (plan->host.uid == 0)
+	if (plan->host.box_uid == 0)
 		plan_add(plan, STEP_READ_ONLY,
-			 "the keeper runs as root: a process inside owns what is left "
+			 "a process inside has root's uid outside and owns what is left "
 			 "of it",
 			 "make /proc read-only")
 			->target = "/proc";
 }
 
-static void add_workspace(struct plan *plan, const struct policy *policy)
+/* The layers get their places in the new root, because overlayfs takes nothing but paths on all
+ * kernels; it keeps what it needs of them, and they go again. */
+static void add_overlay(struct plan *plan, const struct policy *policy)
 {
-	uint64_t attributes = policy->workspace_mode == WORKSPACE_RO ? READ_ONLY : DATA;
+	static const char why[] = "a layer of the workspace, for a moment";
+	struct step *step;
 
-	add_bind(plan, plan->workspace, "/workspace", attributes, "where the session works");
-	add_bind(plan, plan->workspace, "/mnt/data", attributes,
-		 "the same, where models expect it");
+	add_mapped(plan, plan->workspace, "/lower", READ_ONLY, false, why);
+	add_mapped(plan, policy->overlay, "/layers", DATA, true, why);
+	step = plan_add(plan, STEP_OVERLAY, "what is changed is kept aside, in the session",
+			"mount %s with changes kept in %s at /workspace", plan->workspace,
+			policy->overlay);
+	step->target = "/workspace";
+	step->attributes = DATA;
+	step->options[0] = (struct step_option){"lowerdir", "lower"};
+	step->options[1] = (struct step_option){"upperdir", "layers/upper"};
+	step->options[2] = (struct step_option){"workdir", "layers/work"};
+	step->options[3] = (struct step_option){"userxattr", NULL};
+	plan_add(plan, STEP_UNMOUNT, "nobody changes it but through the workspace",
+		 "unmount /layers")
+		->target = "/layers";
+	plan_add(plan, STEP_UNMOUNT, "it is seen through the workspace", "unmount /lower")->target =
+		"/lower";
+}
+
+/* Whether the place has been made a mount of its own already: it is then the last but for what is
+ * in it. */
+static bool is_mounted(const struct plan *plan, const char *target)
+{
+	for (size_t i = plan->count; i > 0; i--) {
+		const struct step *step = &plan->steps[i - 1];
+
+		if (step->kind == STEP_BIND_ITSELF && strcmp(step->target, target) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void add_protected(struct plan *plan, const char *path, uint64_t attributes)
+{
+	char *target = plan_own(plan, mem_format("/workspace/%s", path));
+	struct step *step;
+
+	if (is_mounted(plan, target))
+		return;
+	if (attributes & MOUNT_ATTR_RDONLY)
+		step = plan_add(plan, STEP_BIND_ITSELF,
+				"other programs run it later, outside of any box",
+				"make %s read-only", target);
+	else
+		step = plan_add(plan, STEP_BIND_ITSELF,
+				"what is read-only in it must not be moved away with it",
+				"make %s a mount", target);
+	step->target = target;
+	step->attributes = attributes;
+}
+
+static int add_protection(struct plan *plan, const struct policy *policy, struct err *err)
+{
+	cleanup_fd int root =
+		kernel_open(AT_FDCWD, plan->workspace, O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
+
+	if (root < 0)
+		return err_sys(err, "sandbox: the workspace");
+	protect_find(root, policy->protect, PROTECT_NAMES_MAX, &plan->protect);
+	if (plan->protect.count > PROTECT_MOUNTS_MAX)
+		plan->protect.incomplete = true;
+	for (size_t i = 0; i < plan->protect.count && i < PROTECT_MOUNTS_MAX; i++) {
+		const struct protect_item *item = &plan->protect.items[i];
+
+		for (const char *slash = strchr(item->path, '/'); slash;
+		     slash = strchr(slash + 1, '/')) {
+			cleanup_free char *above =
+				mem_copy(item->path, (size_t)(slash - item->path));
+
+			add_protected(plan, above, DATA);
+		}
+		if (!item->link)
+			add_protected(plan, item->path, READ_ONLY);
+	}
+	return 0;
+}
+
+static int add_workspace(struct plan *plan, const struct policy *policy, struct err *err)
+{
+	struct step *step;
+
+	switch (policy->workspace_mode) {
+	case WORKSPACE_OVERLAY:
+		add_overlay(plan, policy);
+		break;
+	case WORKSPACE_RO:
+		add_mapped(plan, plan->workspace, "/workspace", READ_ONLY,
+			   policy->workspace_private, "where the session works");
+		break;
+	case WORKSPACE_MODES:
+		break;
+	case WORKSPACE_RW:
+		add_mapped(plan, plan->workspace, "/workspace", DATA, policy->workspace_private,
+			   "where the session works");
+		if (!policy->workspace_private && add_protection(plan, policy, err) != 0)
+			return -1;
+		break;
+	}
+	step = plan_add(plan, STEP_BIND_INSIDE, "the same, where models expect it",
+			"bind /workspace at /mnt/data");
+	step->source = "/workspace";
+	step->target = "/mnt/data";
+	return 0;
+}
+
+int plan_add_nursery_mounts(struct plan *plan, const struct policy *policy, struct err *err)
+{
+	/* What libraries read when they are loaded. */
+	static const char *const proc[] = {"/proc/cpuinfo",     "/proc/meminfo", "/proc/stat",
+					   "/proc/filesystems", "/proc/version", NULL};
+
+	add_memory(plan, "/tmp", policy, DATA);
+	add_made_files(plan);
+	if (add_host_files(plan, policy, err) < 0)
+		return -1;
+	add_devices(plan, policy);
+	for (size_t i = 0; proc[i]; i++) {
+		if (access(proc[i], R_OK) == 0)
+			add_bind(plan, proc[i], proc[i], READ_ONLY | MOUNT_ATTR_NOEXEC, WHY_PROC);
+	}
+	plan_add(plan, STEP_BIND_PROCESS, "its own directory and no other's", "bind /proc/self")
+		->target = "/proc/self";
+	plan_add(plan, STEP_READ_ONLY, "nothing can be added to it", "make / read-only")->target =
+		"/";
+	return 0;
 }
 
 int plan_add_mounts(struct plan *plan, const struct policy *policy, struct err *err)
@@ -375,10 +572,11 @@ int plan_add_mounts(struct plan *plan, const struct policy *policy, struct err *
 		return -1;
 	add_var_tmp(plan);
 	add_devices(plan, policy);
-	add_workspace(plan, policy);
+	if (add_workspace(plan, policy, err) < 0)
+		return -1;
 	plan_add_proc(plan);
 	add_proc_hidden(plan, PROC_HIDDEN);
-	if (plan->host.uid == 0)
+	if (plan->host.box_uid == 0)
 		add_proc_hidden(plan, PROC_ROOT_ONLY);
 	plan_add_limits(plan);
 	add_proc_read_only(plan);

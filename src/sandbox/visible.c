@@ -276,3 +276,21 @@ void visible_settle(struct visible *visible)
 	}
 	visible->link_count = kept;
 }
+
+bool visible_covers(const struct visible *visible, const char *path)
+{
+	for (size_t i = 0; i < visible->bind_count; i++) {
+		if (is_under(path, visible->binds[i]))
+			return true;
+	}
+	return false;
+}
+
+bool visible_links(const struct visible *visible, const char *path)
+{
+	for (size_t i = 0; i < visible->link_count; i++) {
+		if (strcmp(path, visible->links[i].path) == 0)
+			return true;
+	}
+	return false;
+}

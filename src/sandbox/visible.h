@@ -49,6 +49,11 @@ void visible_add(struct visible *visible, const char *path);
  * ...); ERR_INVALID when it is not absolute or is too long. */
 int visible_add_checked(struct visible *visible, const char *path, struct err *err);
 
+/* Whether the path is bound, by itself or with what is above it; whether it is one of the links.
+ * After visible_settle(). */
+bool visible_covers(const struct visible *visible, const char *path);
+bool visible_links(const struct visible *visible, const char *path);
+
 /* Drops what lies under another bind and what is there twice. Call once, after all were added. */
 void visible_settle(struct visible *visible);
 

@@ -39,8 +39,8 @@ def test_zygote_of_root_takes_the_boxs_uid(python, workspace):
     os.chown(workspace, 100_000, 100_000)
     box = guest_kit.MappedBox(workspace, 100_000)
     zygote = guest_kit.Zygote(python, PACKAGE, {"modules": []})
-    guest, kind, _ = zygote.enter(box, workspace)
-    assert kind == "e"
+    guest, kind, body = zygote.enter(box, workspace)
+    assert kind == "e", body
     cell = guest.run("import os\nopen('made', 'w').close()\n(os.getresuid(), os.getresgid(), "
         "os.getgroups())")
     assert cell.result.replace("\n",
@@ -105,8 +105,8 @@ def test_guests_differ_and_the_zygote_stays_whole(zygote, box, workspace, python
     said = set()
     fds = len(os.listdir("/proc/%d/fd" % zygote.pid))
     for _ in range(5):
-        guest, kind, _ = zygote.enter(box, workspace)
-        assert kind == "e"
+        guest, kind, body = zygote.enter(box, workspace)
+        assert kind == "e", body
         said.add(guest.run(code).stdout)
         guest.control.shutdown(2)
         assert guest.wait_exit()
@@ -155,7 +155,7 @@ def test_refusal_names_the_step(zygote, box, workspace):
     guest.close()
     box.namespace_fds[1] = good[1]
     os.close(null)
-    guest, kind, _ = zygote.enter(box, workspace)
+    guest, kind, body = zygote.enter(box, workspace)
     assert kind == "e" and guest.run("1").result == "1"
     guest.control.shutdown(2)
     guest.close()
@@ -173,15 +173,19 @@ def test_modules_that_fail_or_start_threads_are_skipped(python, workspace):
             "__version__ = '1.2'"),
                            ("fh_threads", "import threading, time\n"
                             "threading.Thread(target=time.sleep, args=(99,), "
-                            "daemon=True).start()")):
+                            "daemon=True).start()"),
+                           ("fh_shares", "import mmap\nmemory = mmap.mmap(-1, 4096)")):
             made.append(os.path.join(site, name + ".py"))
             with open(made[-1], "w", encoding="utf-8") as file:
                 file.write(text)
         zygote = guest_kit.Zygote(python, PACKAGE,
-                                  {"modules": ["fh_bad", "fh_none", "fh_threads", "fh_good"]})
+                                  {"modules": ["fh_bad", "fh_none", "fh_threads", "fh_shares",
+                                               "fh_good"]})
         assert zygote.ready["modules"] == {"fh_good": "1.2"} and zygote.ready["threads"] == 1
         assert zygote.ready["skipped"]["fh_bad"] == "RuntimeError: no"
         assert "thread" in zygote.ready["skipped"]["fh_threads"]
+        assert zygote.ready["skipped"]["fh_shares"] == "maps shared memory"
+        assert "fh_none" in zygote.ready["skipped"]["fh_none"]
         zygote.close()
     finally:
         for path in made:

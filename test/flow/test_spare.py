@@ -141,6 +141,21 @@ def test_run_uses_it(home):
     assert "--spare" in command_of(home.spare()[0])
 
 
+def test_it_can_have_hosts(home):
+    """The box stands already; its network gets its proxy when the client comes."""
+    keeper = home.spare()[0]
+    rule = "localhost:9,pypi.org"
+    assert home.cli("run", "-s", "net", "--allow-net", rule, "-c", "x = 6").status == 0
+    with home.connect(home.find("net")) as session:
+        assert session.pid == keeper
+        assert session.ask("policy")["policy"]["net"] == rule.split(",")
+        cell = session.run("import urllib.request as u; u.urlopen('http://example.org')")
+        refused, = cell.of("network")
+        assert refused["host"] == "example.org" and refused["message"].endswith(
+            "allowed: localhost:9, pypi.org")
+        assert config_of(home.find("net"))["policy"] == {"net": rule.split(",")}
+
+
 def test_it_can_be_forbidden(home):
     keeper = home.spare()[0]
     assert home.cli("run", "-s", "work", "-c", "x = 6", env={"FUMEHOOD_SPARE": "0"}).status == 0

@@ -40,19 +40,28 @@ SKIPS = re.compile("|".join((
     r"^mounting a .+ is not permitted",
     r"(only|needs) root",
     r"^one processor",
+    r"^no positive control: \w",       # a probe that fails outside of the sandbox too, and why
     r"^pyenv (is not here|has no shims)",
     r"^no /usr/bin/unshare",
     r"^no Python outside /usr",
+    r"^the package index cannot be reached",
     r"^no site-packages of its own",
     r"^/usr/\S+ lacks [\w ]+$",         # Debian's own Python, beside the environment of the tests
+    r"^CPython 3\.\d+t? lacks [\w.>=, ]+$",  # another Python than that of the tests
 )))
 # Flow tests that are run again with the sanitizers: what drives the programs, not Python or the
 # notebook.
 ASAN_FILES = ("test_bad_input.py", "test_run.py", "test_pool.py", "test_cases.py")
 FLOWS_AT_ONCE = 2
 LONG_FILES = ("test_cases.py", "test_guest_asks.py", "test_pool.py", "test_magics.py",
-              "test_guest.py", "test_torture.py", "test_repl.py")  # they begin first
+              "test_guest.py", "test_public_notebooks.py", "test_torture.py",
+              "test_repl.py")  # they begin first
 NO_TESTS = 5  # pytest's status when it has found none
+# The cases that are run with each other CPython: what depends on its version. --long runs all.
+MATRIX_VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.13t", "3.14t")
+MATRIX_CASES = ("async-002 or async-005 or crash-001 or errors-001 or errors-005 or files-001 or "
+                "interrupt-001 or magics-001 or notebook-001 or output-001 or output-010 or "
+                "rich-001 or state-001 or stdin-001 or unicode-001")
 ASAN_CASES = "not test_case or crash or errors or interrupt or output or stdin or unicode"
 
 
@@ -242,7 +251,7 @@ def step_form(_long):
 
 def step_man(_long):
     found = []
-    for page in sorted((ROOT / "man").glob("*.scd")):
+    for page in sorted((ROOT / "man").glob("*.[1-9].scd")):  # the others are parts of pages
         with open(page, "rb") as source:
             made = subprocess.run(["scdoc"], stdin=source, capture_output=True)
         good = made.returncode == 0 and not made.stderr and made.stdout
@@ -288,6 +297,32 @@ def step_flow_asan(_long):
         + sanitizers.outcomes()
 
 
+def pythons(long):
+    """{version: path} of the CPythons that are here, each with the packages of the tests."""
+    ended = run(["tools/pythons.sh", *(["--get"] if long else [])], "pythons.log",
+                seconds=LONG_S_MAX if long else STEP_S_MAX)
+    lines = [line.split(" ", 1) for line in ended.text.splitlines()]
+    return {words[0]: words[1] for words in lines
+            if len(words) == 2 and words[0] in MATRIX_VERSIONS}
+
+
+def step_pythons(long):
+    """The cases with each CPython, two at a time."""
+    here = pythons(long)
+    arguments = [] if long else ["-k", MATRIX_CASES]
+
+    def cases(version):
+        if version not in here:
+            return [skipped("CPython " + version, "missing optional component CPython " + version)]
+        found = flow_file(ROOT / "test" / "flow" / "test_cases.py", "build", "python-" + version,
+                          arguments, {"FUMEHOOD_PYTHON": here[version],
+                                      "FUMEHOOD_MATRIX": version}, STEP_S_MAX)
+        found = found or [Outcome("cases", "failed", "none was run")]
+        return [item._replace(name="CPython %s %s" % (version, item.name)) for item in found]
+    with concurrent.futures.ThreadPoolExecutor(FLOWS_AT_ONCE) as workers:
+        return list(itertools.chain.from_iterable(workers.map(cases, MATRIX_VERSIONS)))
+
+
 def fuzz(path, seconds):
     """One fuzzer, on the inputs that are kept (test/data/fuzz) and those of earlier runs."""
     name = path.name
@@ -316,6 +351,7 @@ STEPS = {
     "man": (step_man, "man pages"),
     "unit": (step_unit, "unit tests"),
     "flow": (step_flow, "flow tests"),
+    "pythons": (step_pythons, "cases with every CPython"),
     "clang": (step_clang_build, "clang, warnings are errors"),
     "fuzz": (step_fuzz, "fuzzers"),
     "asan": (step_asan_build, "build with ASan and UBSan"),

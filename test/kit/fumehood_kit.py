@@ -371,6 +371,7 @@ class House:
                     if not name.startswith(("FUMEHOOD_", "XDG_"))}
         self.env.update(XDG_RUNTIME_DIR=str(self.dir / "run"),
                         XDG_STATE_HOME=str(self.dir / "state"),
+                        XDG_CONFIG_HOME=str(self.dir / "config"),
                         XDG_DATA_HOME=str(self.dir / "data"), FUMEHOOD_PYTHON=python)
         self.env.update(environment)
         self.sessions = self.dir / "state" / "fumehood" / "sessions"
@@ -409,9 +410,9 @@ class House:
         path.mkdir()
         return path
 
-    def session(self, name=None, python=None, tier="partial", workspace=None,
-                ends_with_client=False, limits=None):
-        """Makes the directory of a session by hand; returns its path."""
+    def session(self, name=None, python=None, tier="full", workspace=None,
+                ends_with_client=False, limits=None, **more):
+        """Makes the directory of a session by hand; returns its path. `more`: other keys."""
         ident = base64.b32encode(secrets.token_bytes(16)).decode().lower().rstrip("=")
         path = self.sessions / ident
         path.mkdir(0o700, parents=True)
@@ -421,16 +422,19 @@ class House:
         config = {"format": 1, "id": ident, "name": name, "created": "2026-01-01T00:00:00.000000Z",
                   "engine": "python", "python": python or self.env["FUMEHOOD_PYTHON"],
                   "workspace": {"path": str(place), "mode": "rw", "private": not workspace},
-                  "tier": tier, "limits": limits or {}, "ends_with_client": ends_with_client}
+                  "tier": tier, "limits": limits or {}, "ends_with_client": ends_with_client,
+                  **more}
         (path / "session.json").write_text(json.dumps(config))
         return path
 
-    def keeper(self, session, since=0):
-        """Starts a keeper on a session's directory and speaks to it."""
+    def keeper(self, session, since=0, under=()):
+        """Starts a keeper on a session's directory and speaks to it. `under`: the words of a
+        program that starts it, such as strace."""
         ours, theirs = socket.socketpair()
         with open(session / "keeper.log", "ab") as log, theirs:
             process = subprocess.Popen(
-                [BUILD / "fumehood-keeper", "--session", session, "--fd", str(theirs.fileno())],
+                [*under, BUILD / "fumehood-keeper", "--session", session,
+                 "--fd", str(theirs.fileno())],
                 env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 pass_fds=[theirs.fileno()], cwd="/", start_new_session=True)
         try:

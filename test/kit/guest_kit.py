@@ -366,8 +366,11 @@ class Zygote:
     def enter(self, box, workspace="/workspace", processes=0, files=0, file_bytes=0, guest=None):
         """A new guest in the box. Returns (guest or None, kind of the answer, its body)."""
         guest = guest or Guest()
-        body = struct.pack("=QQQ64s", processes, files, file_bytes, workspace.encode())
-        send(self.sock, "E", 0, 7, body, guest.guest_fds() + box.namespace_fds)
+        body = struct.pack("=QQQQ64s", processes, files, file_bytes, 0, workspace.encode())
+        everything = filter_that_allows()
+        send(self.sock, "E", 0, 7, body,
+             guest.guest_fds() + box.namespace_fds + [everything, everything])
+        os.close(everything)
         guest.handed_over()
         kind, _, cell, body, _ = receive(self.sock)
         assert cell == 7
@@ -382,6 +385,13 @@ class Zygote:
         """Ends it by end of file and returns its wait status."""
         self.sock.close()
         return os.waitpid(self.pid, 0)[1]
+
+
+def filter_that_allows():
+    """A memfd of the shortest system call filter: BPF_RET | BPF_K, SECCOMP_RET_ALLOW."""
+    fd = os.memfd_create("filter")
+    os.write(fd, struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000))
+    return fd
 
 
 BOX_INIT = """

@@ -62,6 +62,10 @@ void python_pidfd_ready(struct python *python)
 	struct engine_death death = {.reason = reason, .by_keeper = python->kill_asked};
 	int status = guest_exit_status(python);
 
+	if (status == STATUS_BOX_GONE)
+		death.signal = SIGKILL; /* nothing else ends a PID 1 */
+	else if (status >= 0 && WIFSIGNALED(status))
+		death.signal = WTERMSIG(status);
 	uv_timer_stop(python->timer);
 	death_reason(python, status, reason, sizeof(reason));
 	box_kill_others(python->params.box, NULL, 0, NULL, NULL);
@@ -113,6 +117,7 @@ void python_start_failed(struct python *python, const struct err *err)
 		err_set(&told, err->code, "%s: %s", err->text, buf_bytes(&words));
 	python_close_guest(python);
 	python->state = PYTHON_OFF;
+	python->wants_pool = false;
 	python->engine.events->failed(python->engine.data, &told);
 }
 

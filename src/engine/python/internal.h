@@ -64,7 +64,8 @@ struct python {
 	uint32_t ask;  /* in state ASKING */
 	bool in_cell;  /* between run and done or death */
 	bool kill_asked;
-	unsigned tries; /* of this start */
+	unsigned tries;  /* of this start */
+	bool wants_pool; /* in state STARTING: goes on in python_pool_given() */
 	bool sealed;
 	bool paused;
 	unsigned garbage; /* unreadable messages of this cell */

@@ -233,6 +233,7 @@ static void handle_message(struct python *python)
 	case GUEST_RUN:
 	case GUEST_INPUT:
 	case GUEST_ASK:
+	case GUEST_ENVIRONMENT:
 	case GUEST_ANSWER:
 	case GUEST_HELLO:
 	case GUEST_WAITING:

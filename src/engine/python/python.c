@@ -127,18 +127,20 @@ static int64_t guest_cpu_us(const struct python *python)
 	return (int64_t)used.tv_sec * 1000000 + used.tv_nsec / 1000;
 }
 
-static int python_run(struct engine *engine, uint32_t cell, const char *code, size_t len,
-		      bool allow_stdin, struct err *err)
+static int python_run(struct engine *engine, uint32_t cell, const struct engine_code *code,
+		      struct err *err)
 {
 	struct python *python = python_of(engine);
+	unsigned flags = (code->allow_stdin ? GUEST_FLAG_ALLOW_STDIN : 0u) |
+			 (code->script ? GUEST_FLAG_SCRIPT : 0u);
 
 	if (python->state != PYTHON_IDLE)
 		return err_set(err, ERR_BUSY, "the interpreter is not idle");
 	python->cell = cell;
 	python->garbage = 0;
 	python->cpu_start_us = guest_cpu_us(python);
-	if (channel_send(python->control, GUEST_RUN, allow_stdin ? GUEST_FLAG_ALLOW_STDIN : 0, cell,
-			 code, len, err) != 0)
+	if (channel_send(python->control, GUEST_RUN, (uint8_t)flags, cell, code->text, code->len,
+			 err) != 0)
 		return -1;
 	python->state = PYTHON_RUNNING;
 	python->in_cell = true;
@@ -158,6 +160,18 @@ static int python_ask(struct engine *engine, uint32_t number, const char *body, 
 	python->garbage = 0;
 	python->state = PYTHON_ASKING;
 	return 0;
+}
+
+static int python_set_environment(struct engine *engine, const struct json *order, struct err *err)
+{
+	struct python *python = python_of(engine);
+	cleanup_buf struct buf text = BUF_INIT;
+
+	if (python->state != PYTHON_IDLE)
+		return err_set(err, ERR_BUSY, "the interpreter is not idle");
+	json_write(&text, order);
+	return channel_send(python->control, GUEST_ENVIRONMENT, 0, 0, buf_bytes(&text), text.len,
+			    err);
 }
 
 static int python_interrupt(struct engine *engine, uint32_t number, struct err *err)
@@ -296,6 +310,7 @@ static const struct engine_ops PYTHON_OPS = {
 	.start = python_start,
 	.run = python_run,
 	.ask = python_ask,
+	.set_environment = python_set_environment,
 	.interrupt = python_interrupt,
 	.input = python_input,
 	.kill = python_kill,

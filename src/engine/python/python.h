@@ -39,13 +39,18 @@ struct python_params {
 	const char *cold_script;     /* cold start: path of fumehood_guest/cold.py; borrowed */
 	int pool_fd; /* a pool connection whose ZYGOTE_READY has been read; -1: cold start. Owned by
 			the engine */
-	/* A new such connection when the pool has died; NULL for cold start. Returns -1 on failure.
-	 */
-	int (*pool_connect)(void *data, struct err *err);
+	/* Asks for a new such connection when the pool has died; NULL for cold start. Returns -1
+	 * when there can be none, else python_pool_given() follows, from the loop. */
+	int (*pool_want)(void *data, struct err *err);
 	const struct engine_events *events;
-	void *data; /* for events and pool_connect */
+	void *data; /* for events and pool_want */
 };
 
 struct engine *python_new(const struct python_params *params, struct err *err);
+
+/* What pool_want() has promised: a connection, which the engine takes over, or -1 and why there is
+ * none. Whether it still waits for that: */
+bool python_wants_pool(const struct engine *engine);
+void python_pool_given(struct engine *engine, int pool_fd, const struct err *err);
 
 #endif

@@ -87,23 +87,22 @@ static int enter_send(struct python *python, const struct guest_ends *ends, stru
 
 	snprintf(enter.workspace, sizeof(enter.workspace), "%s", box_workspace(python->params.box));
 	memcpy(fds + ZYGOTE_FD_NAMESPACE, namespaces, BOX_NAMESPACES * sizeof(*fds));
+	fds[ZYGOTE_FD_FILTER] = box_filter(python->params.box);
+	fds[ZYGOTE_FD_RULESET] = box_ruleset(python->params.box);
+	enter.has_ruleset = fds[ZYGOTE_FD_RULESET] >= 0;
+	if (!enter.has_ruleset)
+		fds[ZYGOTE_FD_RULESET] = fds[ZYGOTE_FD_FILTER];
+	box_give(python->params.box, ends->out);
+	box_give(python->params.box, ends->err);
 	if (socket_send(python->params.pool_fd, &enter, sizeof(enter), fds, ZYGOTE_FDS) != 0)
 		return err_sys(err, "asking the pool for a guest");
 	return 0;
 }
 
-/* Asks the zygote; a pool that has died meanwhile is replaced once. */
 static int start_warm(struct python *python, const struct guest_ends *ends, struct err *err)
 {
-	if (python->params.pool_fd >= 0 && enter_send(python, ends, NULL) == 0)
-		goto asked;
-	python_close_pool(python);
-	python->params.pool_fd = python->params.pool_connect(python->params.data, err);
-	if (python->params.pool_fd < 0)
-		return -1;
 	if (enter_send(python, ends, err) != 0)
 		return -1;
-asked:
 	if (!python->watchers[WATCH_POOL])
 		return python_watch(python, WATCH_POOL, python->params.pool_fd, err);
 	return 0;
@@ -113,19 +112,27 @@ static int start_cold(struct python *python, const struct guest_ends *ends, stru
 {
 	const char *argv[] = {python->params.python,      "-I", "-X", "utf8", "-u",
 			      python->params.cold_script, NULL};
-	static const char *const envp[] = {
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
-		"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", NULL};
+	const char *tmp = python->params.policy->tmp;
+	cleanup_free char *tmp_variable = mem_format("TMPDIR=%s", tmp ? tmp : "/tmp");
+	const char *const envp[] = {
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"LANG=C.UTF-8",
+		"OPENBLAS_NUM_THREADS=1",
+		"OMP_NUM_THREADS=1",
+		tmp_variable,
+		NULL,
+	};
 	int fds[] = {-1, ends->out, ends->err, ends->control, python->word_fd};
 	pid_t pid;
 
 	return box_exec(python->params.box, argv, envp, fds, sizeof(fds) / sizeof(*fds), &pid, err);
 }
 
-static int start(struct python *python, struct err *err)
+/* Gives the order to whoever starts guests here. */
+static int order_guest(struct python *python, struct err *err)
 {
 	struct guest_ends ends = {.control = -1, .out = -1, .err = -1};
-	bool warm = python->params.pool_connect != NULL;
+	bool warm = python->params.pool_want != NULL;
 	int status = -1;
 
 	if (descriptors_open(python, &ends, err) == 0)
@@ -137,18 +144,64 @@ static int start(struct python *python, struct err *err)
 		python_close_guest(python);
 		return -1;
 	}
-	python->tries++;
-	python->state = PYTHON_STARTING;
 	python_arm_timer(python, warm ? START_TIMEOUT_WARM_MS : START_TIMEOUT_COLD_MS);
 	return 0;
+}
+
+/* A pool that has died meanwhile is replaced once; the waiting for it is the session's. */
+static int start(struct python *python, struct err *err)
+{
+	bool warm = python->params.pool_want != NULL;
+
+	python->tries++;
+	python->state = PYTHON_STARTING;
+	if (!warm || python->params.pool_fd >= 0) {
+		if (order_guest(python, warm ? NULL : err) == 0)
+			return 0;
+		if (!warm) {
+			python->state = PYTHON_OFF;
+			return -1;
+		}
+		python_close_pool(python);
+	}
+	uv_timer_stop(python->timer);
+	python->wants_pool = true;
+	if (python->params.pool_want(python->params.data, err) == 0)
+		return 0;
+	python->wants_pool = false;
+	python->state = PYTHON_OFF;
+	return -1;
+}
+
+bool python_wants_pool(const struct engine *engine)
+{
+	return ((const struct python *)engine)->wants_pool;
+}
+
+void python_pool_given(struct engine *engine, int pool_fd, const struct err *err)
+{
+	struct python *python = (struct python *)engine;
+	bool wanted = python->wants_pool;
+	struct err why = ERR_INIT;
+
+	python->wants_pool = false;
+	if (pool_fd >= 0 && python->params.pool_fd >= 0)
+		close(pool_fd);
+	else if (pool_fd >= 0)
+		python->params.pool_fd = pool_fd;
+	if (!wanted) /* killed while it waited: the next start has it */
+		return;
+	if (pool_fd < 0)
+		python_start_failed(python, err);
+	else if (order_guest(python, &why) != 0)
+		python_start_failed(python, &why);
 }
 
 void python_start_again(struct python *python, const struct err *err)
 {
 	struct err why = *err;
 
-	if (!python->params.pool_connect || python->tries >= START_TRIES_MAX ||
-	    python->kill_asked) {
+	if (!python->params.pool_want || python->tries >= START_TRIES_MAX || python->kill_asked) {
 		python_start_failed(python, err);
 		return;
 	}
@@ -241,6 +294,7 @@ void python_hello(struct python *python)
 	cleanup_json struct json *hello = NULL;
 
 	if (hello_take(python, &hello, &err) != 0 ||
+	    box_adopt(python->params.box, python->host_pid, &err) != 0 ||
 	    python_watch(python, WATCH_PIDFD, python->pidfd, &err) != 0 ||
 	    python_watch(python, WATCH_OUT, python->pipes[0].fd, &err) != 0 ||
 	    python_watch(python, WATCH_ERR, python->pipes[1].fd, &err) != 0 ||
@@ -255,18 +309,25 @@ void python_hello(struct python *python)
 	python->engine.events->ready(python->engine.data, hello);
 }
 
+enum refusal { REFUSED, REFUSED_NOW, REFUSED_STRANGER };
+
 /*
- * ZYGOTE_REFUSED or ZYGOTE_FAILED in the zygote's own words. True when the zygote died over the
- * request (errno EAGAIN): asking again, with new descriptors, can help.
+ * ZYGOTE_REFUSED or ZYGOTE_FAILED in the zygote's own words. REFUSED_NOW when the zygote died over
+ * the request (errno EAGAIN): asking again, with new descriptors, can help. REFUSED_STRANGER: it is
+ * another one than the box was made for, since the first has died; only another box helps.
  */
-static bool refusal_read(struct err *err, const char *body, size_t len)
+static enum refusal refusal_read(struct err *err, const char *body, size_t len)
 {
 	cleanup_json struct json *json = json_parse(body, len, &JSON_LIMITS, NULL);
 	const char *message = json_get_string(json, "message");
+	const char *step = json_get_string(json, "step");
+	int64_t sys = json_get_int(json, "errno", 0);
 
 	err_set(err, ERR_ENGINE, "no interpreter could be started: %s",
 		message ? message : "no reason was given");
-	return json_get_int(json, "errno", 0) == EAGAIN;
+	if (sys == EPERM && step && strcmp(step, "setns user") == 0)
+		return REFUSED_STRANGER;
+	return sys == EAGAIN ? REFUSED_NOW : REFUSED;
 }
 
 void python_pool_ready(struct python *python)
@@ -290,8 +351,16 @@ void python_pool_ready(struct python *python)
 	if (python->message.header.type != ZYGOTE_REFUSED &&
 	    python->message.header.type != ZYGOTE_FAILED)
 		return;
-	if (refusal_read(&err, python->message.body, python->message.body_len))
+	switch (refusal_read(&err, python->message.body, python->message.body_len)) {
+	case REFUSED_STRANGER:
+		python_close_pool(python); /* by the new connection comes what a new box needs */
 		python_start_again(python, &err);
-	else
+		break;
+	case REFUSED_NOW:
+		python_start_again(python, &err);
+		break;
+	case REFUSED:
 		python_start_failed(python, &err);
+		break;
+	}
 }
