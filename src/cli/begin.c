@@ -260,6 +260,18 @@ static bool is_degraded(const struct fh_session *session)
 	return tier && strcmp(tier, tier_name(TIER_DEGRADED)) == 0;
 }
 
+/* On success the session and the workspace are `begin`'s; without a session nothing is. */
+static int take_session(struct begin *begin, struct fh_session *session, char **workspace)
+{
+	begin->session = session;
+	if (!session)
+		return -1;
+	begin->degraded = is_degraded(session);
+	free(begin->workspace);
+	begin->workspace = mem_take(*workspace);
+	return 0;
+}
+
 static int start_new(struct begin *begin, const struct begin_options *options,
 		     const char *workspace, const char *notebook_metadata, int cancel_fd,
 		     struct err *err)
@@ -304,12 +316,10 @@ static int start_new(struct begin *begin, const struct begin_options *options,
 	params.notebook_metadata = notebook_metadata;
 	params.without_spare = !settings_bool(&settings, SETTING_SPARE);
 	params.cancel_fd = cancel_fd;
-	begin->session = fh_start(&params, &error);
+	if (take_session(begin, fh_start(&params, &error), &wanted.workspace) != 0)
+		return say_take(err, &error);
 	begin->created = true;
-	begin->degraded = begin->session && is_degraded(begin->session);
-	free(begin->workspace);
-	begin->workspace = mem_take(wanted.workspace);
-	return begin->session ? 0 : say_take(err, &error);
+	return 0;
 }
 
 /* Opens the session of --session if there is one: 1 opened, 0 there is none, -1 failure. */
@@ -335,12 +345,11 @@ static int open_existing(struct begin *begin, const struct begin_options *option
 	fh_open_params_init(&params);
 	params.cancel_fd = cancel_fd;
 	params.running_only = options->running_only;
-	begin->session = fh_open(entry.config.id, &params, &error);
+	if (take_session(begin, fh_open(entry.config.id, &params, &error),
+			 &entry.config.workspace) != 0)
+		return say_take(err, &error);
 	begin->created = false;
-	begin->degraded = begin->session && is_degraded(begin->session);
-	free(begin->workspace);
-	begin->workspace = mem_take(entry.config.workspace);
-	return begin->session ? 1 : say_take(err, &error);
+	return 1;
 }
 
 int begin_session(struct begin *begin, const struct begin_options *options, const char *workspace,

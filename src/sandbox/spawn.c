@@ -20,6 +20,7 @@
 #include "sandbox/apply.h"
 #include "sandbox/apply_mount.h"
 #include "sandbox/kernel.h"
+#include "sandbox/own_stack.h"
 
 enum { READY_MS_MAX = 10000, END_MS_MAX = 10000, STACK_BYTES = 256 * 1024 };
 
@@ -118,10 +119,16 @@ static void bear_elsewhere(struct birth *birth)
 {
 	char *stack = mem_resize(NULL, STACK_BYTES, 1);
 	const int flags = CLONE_VM | CLONE_VFORK | CLONE_FILES;
-	pid_t pid = clone(bear_in_family, stack + STACK_BYTES, flags, birth);
+	struct own_stack own;
+	pid_t pid;
+	int sys;
 
+	own_stack_enter(&own, stack, STACK_BYTES);
+	pid = clone(bear_in_family, stack + STACK_BYTES, flags, birth);
+	sys = errno;
+	own_stack_leave(&own);
 	if (pid < 0)
-		birth->sys = errno;
+		birth->sys = sys;
 	while (pid > 0 && waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
 		;
 	free(stack);
