@@ -11,7 +11,7 @@ def environment(workspace):
     """A guest never sees the environment of whoever started it."""
     tmp = os.environ.get("TMPDIR", "/tmp")  # a cold guest is told where, a zygote is not
     folders = [os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin"]
-    return {
+    variables = {
         "SHELL": "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh",  # of `!command`
         "HOME": workspace,
         "USER": "user",
@@ -33,6 +33,21 @@ def environment(workspace):
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_ROOT_USER_ACTION": "ignore",
     }
+    if is_forbidden("/etc/gitconfig"):
+        variables["GIT_CONFIG_NOSYSTEM"] = "1"  # git gives up on one that it may not read
+    return variables
+
+
+def is_forbidden(path):
+    """Whether a file is there and may not be read. Landlock is asked by opening only: access(2)
+    knows nothing of it."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def apply():

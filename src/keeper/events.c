@@ -29,13 +29,13 @@ static struct cell *cell_of(struct session *session, uint32_t number)
 
 enum { END_BYTES_MAX = 1 << 20 }; /* results and errors past a cell's limit of output */
 
-/* How many of `len` bytes the cell may still put out. */
-static size_t output_allowance(struct session *session, struct cell *cell, size_t len)
+/* How many of `len` bytes the cell may still put out. `late`: told as background output, so they
+ * count as that, even if they came just before the cell's end. */
+static size_t output_allowance(struct session *session, struct cell *cell, bool late, size_t len)
 {
-	bool running = cell == session->running;
-	uint64_t limit = running ? session->config.limits.output_bytes
-				 : session->config.limits.background_bytes;
-	uint64_t *used = running ? &cell->output_bytes : &cell->background_bytes;
+	uint64_t limit = late ? session->config.limits.background_bytes
+			      : session->config.limits.output_bytes;
+	uint64_t *used = late ? &cell->background_bytes : &cell->output_bytes;
 	size_t room = *used >= limit ? 0 : limit - *used < len ? (size_t)(limit - *used) : len;
 
 	*used += room;
@@ -43,9 +43,10 @@ static size_t output_allowance(struct session *session, struct cell *cell, size_
 }
 
 /* Counts what is past the limit; says so once a cell and limit. `truncated` tells the sum later. */
-static void drop_output(struct session *session, struct cell *cell, bool is_stderr, size_t bytes)
+static void drop_output(struct session *session, struct cell *cell, bool late, bool is_stderr,
+			size_t bytes)
 {
-	enum drop drop = cell == session->running ? DROP_OUTPUT : DROP_BACKGROUND;
+	enum drop drop = late ? DROP_BACKGROUND : DROP_OUTPUT;
 	const struct limits *limits = &session->config.limits;
 	uint64_t limit = drop == DROP_OUTPUT ? limits->output_bytes : limits->background_bytes;
 	cleanup_free char *message = NULL;
@@ -74,13 +75,13 @@ static void on_stream(void *data, uint32_t number, bool is_stderr, bool backgrou
 
 	if (!cell)
 		return;
-	room = output_allowance(session, cell, len);
+	room = output_allowance(session, cell, background, len);
 	while (room < len && room > 0 && ((unsigned char)text[room] & 0xc0) == 0x80)
 		room--;
 	if (room > 0)
 		record_stream(session->record, cell->id, is_stderr, background, text, room);
 	if (room < len)
-		drop_output(session, cell, is_stderr, len - room);
+		drop_output(session, cell, background, is_stderr, len - room);
 }
 
 /* Length of all strings in a value: what it costs to keep. */
@@ -171,17 +172,18 @@ static void on_output(void *data, uint32_t number, enum engine_output kind, stru
 	};
 	struct session *session = data;
 	struct cell *cell = cell_of(session, number);
+	bool late = cell != session->running;
 	size_t bytes = value_bytes(from);
 
 	if (cell && kind == ENGINE_ERROR && cell == session->running)
 		cell->hint = hint_of_error(from);
-	if (cell && (output_allowance(session, cell, bytes) == bytes ||
+	if (cell && (output_allowance(session, cell, late, bytes) == bytes ||
 		     is_told_anyway(session, cell, kind, bytes))) {
 		record_body(session->record, types[kind], cell->id,
 			    kind == ENGINE_ERROR ? error_body(from)
 						 : display_body(from, kind == ENGINE_RESULT));
 	} else if (cell) {
-		drop_output(session, cell, false, bytes);
+		drop_output(session, cell, late, false, bytes);
 	}
 	json_free(from);
 }

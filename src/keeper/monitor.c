@@ -331,20 +331,31 @@ void monitor_cell_ended(struct monitor *monitor, struct cell *cell)
 	monitor->seen = usage;
 }
 
+static void see_full(struct monitor *monitor)
+{
+	monitor->box_full =
+		monitor->seen.memory_bytes > monitor->session->config.limits.memory_bytes / 2;
+}
+
 const char *monitor_cause(struct monitor *monitor, const struct engine_death *death)
 {
 	struct session *session = monitor->session;
 	uint64_t before = monitor->seen.memory_kills;
 
-	if (session->kill_reason && strcmp(session->kill_reason, "memory_bytes") == 0)
+	if (session->kill_reason && strcmp(session->kill_reason, "memory_bytes") == 0) {
+		if (session->box) {
+			box_read_usage(session->box, &monitor->seen);
+			see_full(monitor);
+		}
 		return "memory_bytes";
+	}
 	if (!session->box || death->by_keeper || death->signal != SIGKILL ||
 	    !box_limit_how(session->box, BOX_MEMORY))
 		return NULL;
 	box_read_usage(session->box, &monitor->seen);
 	if (monitor->seen.memory_kills == before)
 		return NULL;
-	monitor->box_full = monitor->seen.memory_bytes > session->config.limits.memory_bytes / 2;
+	see_full(monitor);
 	return "memory_bytes";
 }
 

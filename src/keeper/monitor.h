@@ -2,7 +2,8 @@
  * The monitor: what nobody but the keeper can limit, and what the kernel's limits have done.
  *
  * While a cell runs it looks every MONITOR_RUNNING_MS at what the box uses: memory, where no
- * control group holds it (soft: code can take more for that time), and seconds of processor time.
+ * control group holds it (soft: code can take more for that time, and a memfd that no descriptor
+ * names and no process has touched is not seen), and seconds of processor time.
  * Between cells it looks more seldom, and only at memory. A private workspace is counted by a
  * thread when a cell has ended, and every few seconds while one runs.
  *

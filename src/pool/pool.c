@@ -99,7 +99,9 @@ static int read_report(int fd, struct err *err)
 }
 
 /* Copies "NAME=value" of those variables that decide where things are, or are meant for a pool;
- * NULL-terminated. The other settings are not: what one user of a pool wants is not for all. */
+ * NULL-terminated. The other settings are not: what one user of a pool wants is not for all. Those
+ * of the sanitizers mean something to a build with them only: where the pool and its spares report
+ * to. */
 static void choose_environment(char *variables[], size_t max)
 {
 	static const char *const names[] = {"PATH",
@@ -109,7 +111,10 @@ static void choose_environment(char *variables[], size_t max)
 					    "XDG_CONFIG_HOME",
 					    "FUMEHOOD_LIBEXEC",
 					    "FUMEHOOD_CONFIG",
-					    "FUMEHOOD_POOL_IDLE_S"};
+					    "FUMEHOOD_POOL_IDLE_S",
+					    "ASAN_OPTIONS",
+					    "LSAN_OPTIONS",
+					    "UBSAN_OPTIONS"};
 	size_t count = 0;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && count + 1 < max; i++) {

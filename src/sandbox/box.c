@@ -176,6 +176,8 @@ static int start(struct box *box, const struct plan *plan, const struct policy *
 		return -1;
 	if (policy->workspace_mode == WORKSPACE_OVERLAY && open_overlay(box, err) < 0)
 		return -1;
+	if (plan->namespaces)
+		box_group_open_stores(&box->group);
 	box->layers = layers_of(plan, policy);
 	if (plan->filter.count == 0)
 		return 0;

@@ -3,9 +3,20 @@
  * import may have left a handler that forks in each new guest; so after the guest has been moved,
  * all that descends from it or from the init is looked for and moved, until a round finds all of
  * them inside. From then on the kernel puts every child where its parent is.
+ *
+ * Where nothing counts but we, what lies in the box's own /tmp and /dev/shm is asked of these file
+ * systems, by descriptors from before the seal: no process has to live, or be dumpable, for that.
  */
 #include "sandbox/box_group.h"
 
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/mem.h"
 #include "sandbox/members.h"
 
 enum { ROUNDS_MAX = 64 };
@@ -32,8 +43,35 @@ void box_group_open(struct box_group *group, const struct policy *policy)
 
 void box_group_close(struct box_group *group)
 {
+	for (size_t i = 0; i < BOX_GROUP_STORES; i++)
+		if (group->stores[i] >= 0)
+			close(group->stores[i]);
 	cgroup_free(group->group);
 	*group = (struct box_group)BOX_GROUP_INIT;
+}
+
+/* -1 unless it is memory, and not what is there outside, which a policy may have let in. */
+static int open_store(pid_t init, const char *folder)
+{
+	char path[64];
+	cleanup_fd int fd = -1;
+	struct statfs fs;
+	struct stat inside, outside;
+
+	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)init, folder);
+	fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC || fstat(fd, &inside) < 0 ||
+	    (stat(folder, &outside) == 0 && outside.st_dev == inside.st_dev))
+		return -1;
+	return fd_take(&fd);
+}
+
+void box_group_open_stores(struct box_group *group)
+{
+	static const char *const folders[BOX_GROUP_STORES] = {"/tmp", "/dev/shm"};
+
+	for (size_t i = 0; i < BOX_GROUP_STORES; i++)
+		group->stores[i] = open_store(group->init, folders[i]);
 }
 
 /* Not being let is no error: then the box goes on without. */
@@ -100,6 +138,17 @@ bool box_group_holds(const struct box_group *group, enum cgroup_controller contr
 	       (cgroup_controllers(group->group) & (unsigned)controller);
 }
 
+static uint64_t stored_bytes(const struct box_group *group)
+{
+	uint64_t bytes = 0;
+	struct statfs fs;
+
+	for (size_t i = 0; i < BOX_GROUP_STORES; i++)
+		if (group->stores[i] >= 0 && fstatfs(group->stores[i], &fs) == 0)
+			bytes += (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+	return bytes;
+}
+
 static void poll_members(const struct box_group *group, struct box_usage *usage)
 {
 	cleanup_members struct members members = MEMBERS_INIT;
@@ -107,7 +156,7 @@ static void poll_members(const struct box_group *group, struct box_usage *usage)
 	struct members_usage used;
 
 	members_find(&members, roots, 2);
-	members_read(&members, group->memory_bytes_max, &used);
+	members_read(&members, stored_bytes(group), group->memory_bytes_max, &used);
 	*usage = (struct box_usage){.memory_bytes = used.memory_bytes, .cpu_us = used.cpu_us};
 }
 

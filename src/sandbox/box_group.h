@@ -10,6 +10,8 @@
 #include "sandbox/box.h"
 #include "sandbox/cgroup.h"
 
+enum { BOX_GROUP_STORES = 2 };
+
 struct box_group {
 	struct cgroup *group; /* NULL: none can be made here */
 	bool lost;            /* the group is there, but the guest could not be moved into it */
@@ -17,18 +19,24 @@ struct box_group {
 	pid_t init;  /* host pids; 0: not yet */
 	pid_t guest; /* the last one that came from outside */
 	uint64_t memory_bytes_max;
+	int stores[BOX_GROUP_STORES]; /* owned: the box's /tmp and /dev/shm, or -1 */
 	struct err why; /* there is none, or it is lost */
 };
 
 #define BOX_GROUP_INIT \
 	{ \
 		.group = NULL, .lost = false, .init_moved = false, .init = 0, .guest = 0, \
-		.memory_bytes_max = 0, .why = ERR_INIT \
+		.memory_bytes_max = 0, .stores = {-1, -1}, .why = ERR_INIT \
 	}
 
 /* Makes the group if one can be made. */
 void box_group_open(struct box_group *group, const struct policy *policy);
 void box_group_close(struct box_group *group);
+
+/* Once the init's own root is in place, before it is sealed and before anything foreign runs: takes
+ * hold of the file systems in it that are memory, for box_group_read(). One that cannot be had is
+ * not counted. */
+void box_group_open_stores(struct box_group *group);
 
 /* Before anything foreign runs: the init, whose pid has been set by now; a guest and what it has
  * forked. ERR_GONE when the guest has ended, ERR_LIMIT when it forks faster than it can be moved.

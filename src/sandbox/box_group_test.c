@@ -123,11 +123,53 @@ static void test_looking(void **state)
 	assert_int_equal(read(ends[0], &byte, 1), 1);
 	members_find(&members, &root, 1);
 	assert_true(members.count >= 3); /* the init, the shell, and what that has started */
-	members_read(&members, 0, &usage);
+	members_read(&members, 0, 0, &usage);
 	assert_true(usage.memory_bytes > MIB && usage.memory_bytes < UINT64_C(1) << 40);
-	members_read(&members, 1, &again); /* counted once what they share */
+	members_read(&members, 0, 1, &again); /* counted once what they share */
 	assert_true(again.memory_bytes > 0 && again.memory_bytes < usage.memory_bytes);
 	close(ends[0]);
+}
+
+/* A memfd is counted once, be it named by two descriptors of two processes and mapped as well. */
+static void test_memfd(void **state)
+{
+	struct members_usage usage;
+	cleanup_fd int fd = memfd_create("test", MFD_CLOEXEC);
+	cleanup_fd int again = dup(fd);
+	cleanup_members struct members members = MEMBERS_INIT;
+	const size_t size = 64 * MIB;
+	char byte, *bytes;
+	int ready[2];
+	pid_t root;
+
+	(void)state;
+	assert_true(fd >= 0 && again >= 0);
+	assert_int_equal(posix_fallocate(fd, 0, (off_t)size), 0);
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	root = fork();
+	if (root == 0) {
+		bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		for (size_t i = 0; bytes != MAP_FAILED && i < size; i += 4096)
+			bytes[i] = 1;
+		(void)fork();
+		(void)!write(ready[1], "r", 1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	members_find(&members, &root, 1);
+	assert_int_equal(members.count, 2);
+	members_read(&members, 0, 1, &usage);
+	assert_in_range(usage.memory_bytes, size, size + size / 2);
+	/* What is said to be stored adds to it. */
+	members_read(&members, size, 1, &usage);
+	assert_in_range(usage.memory_bytes, 2 * size, 2 * size + size / 2);
+	for (size_t i = members.count; i-- > 0;)
+		assert_int_equal(kill(members.pids[i], SIGKILL), 0);
+	assert_int_equal(waitpid(root, NULL, 0), root);
+	close(ready[0]);
+	close(ready[1]);
 }
 
 /* A process that is no child of the init, as a guest of the zygote's is: it and what it has forked
@@ -216,6 +258,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_memory_of_tmp, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_looking, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_memfd, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_adopt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_report, setup, teardown),
 	};

@@ -2,6 +2,13 @@
  * A process can end, and its number become another's, between any two looks: what is read of it
  * then is wrong by one process, once. That is good enough for a limit that is looked at again and
  * again, and no signal is ever sent to a number found here.
+ *
+ * What is written to a memfd is memory that no process has mapped, so it is looked for among the
+ * open files: each is counted once, however many descriptors name it. One that is mapped is counted
+ * with the process as well; in the closer look the larger of the two sums is taken, so nothing is
+ * counted twice and no code is ended for what it has not taken. Not found is what no descriptor of
+ * a process that may be looked into names: a memfd that is mapped and then closed, or that waits
+ * in a socket, as far as no process has touched its pages.
  */
 #include "sandbox/members.h"
 
@@ -13,11 +20,29 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 
 enum { ROOTS_MAX = 8, FILE_BYTES_MAX = 64 * 1024, FIELD_UTIME = 14, FIELD_RSS = 24 };
+
+/* Descriptors that are looked at each time, of all processes together: some 20 ms at most. */
+enum { LOOKS_MAX = 16 * 1024 };
+
+static const char MEMFD_LINK[] = "/memfd:";
+
+struct memfd {
+	dev_t dev;
+	ino_t ino;
+	uint64_t bytes;
+};
+
+struct memfds {
+	struct memfd *items; /* owned; one for each descriptor */
+	size_t count, room;
+	size_t looks;
+};
 
 void members_release(struct members *members)
 {
@@ -108,18 +133,85 @@ static void add_stat(pid_t pid, struct members_usage *usage)
 	usage->memory_bytes += pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Its part of what it shares; where that is not told, what it does not share. */
-static uint64_t own_bytes(pid_t pid)
+static void add_memfd(struct memfds *memfds, int directory, const char *name)
+{
+	char link[sizeof(MEMFD_LINK) - 1]; /* no more of it matters */
+	ssize_t len = readlinkat(directory, name, link, sizeof(link));
+	struct stat st;
+
+	if (len != (ssize_t)sizeof(link) || memcmp(link, MEMFD_LINK, sizeof(link)) != 0 ||
+	    fstatat(directory, name, &st, 0) < 0)
+		return;
+	if (memfds->count == memfds->room) {
+		memfds->room = memfds->room ? memfds->room * 2 : 64;
+		memfds->items = mem_resize(memfds->items, memfds->room, sizeof(*memfds->items));
+	}
+	memfds->items[memfds->count++] = (struct memfd){
+		.dev = st.st_dev,
+		.ino = st.st_ino,
+		.bytes = (uint64_t)st.st_blocks * 512, /* stat(2): the unit, whatever the disk's */
+	};
+}
+
+static void add_memfds(struct memfds *memfds, pid_t pid)
+{
+	char path[40];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	for (struct dirent *item; dir && memfds->looks < LOOKS_MAX && (item = readdir(dir));) {
+		if (!isdigit((unsigned char)item->d_name[0]))
+			continue;
+		memfds->looks++;
+		add_memfd(memfds, dirfd(dir), item->d_name);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static int compare_memfds(const void *a, const void *b)
+{
+	const struct memfd *left = a, *right = b;
+
+	if (left->dev != right->dev)
+		return left->dev < right->dev ? -1 : 1;
+	return (left->ino > right->ino) - (left->ino < right->ino);
+}
+
+static uint64_t memfd_bytes(const struct members *members)
+{
+	struct memfds memfds = {.items = NULL};
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < members->count; i++)
+		add_memfds(&memfds, members->pids[i]);
+	if (memfds.count > 0)
+		qsort(memfds.items, memfds.count, sizeof(*memfds.items), compare_memfds);
+	for (size_t i = 0; i < memfds.count; i++)
+		if (i == 0 || compare_memfds(&memfds.items[i - 1], &memfds.items[i]) != 0)
+			bytes += memfds.items[i].bytes;
+	free(memfds.items);
+	return bytes;
+}
+
+/* Its part of what it shares; where that is not told, what it does not share. `*files` becomes what
+ * of it may be pages of memfds and of files in memory (before Linux 5.3 that is not told apart). */
+static uint64_t own_bytes(pid_t pid, uint64_t *files)
 {
 	char path[40], text[2048];
-	const char *line = NULL;
+	const char *line = NULL, *files_line;
 	uint64_t resident, shared;
 
+	*files = 0;
 	snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
 	if (read_text(path, text, sizeof(text)))
 		line = strstr(text, "\nPss:");
-	if (line)
+	if (line) {
+		files_line = strstr(text, "\nPss_Shmem:");
+		*files = strtoull(files_line ? files_line + 11 : line + 5, NULL, 10) * 1024;
 		return strtoull(line + 5, NULL, 10) * 1024;
+	}
 	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
 	if (!read_text(path, text, sizeof(text)) ||
 	    sscanf(text, "%*u %" SCNu64 " %" SCNu64, &resident, &shared) != 2 || shared > resident)
@@ -127,14 +219,25 @@ static uint64_t own_bytes(pid_t pid)
 	return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-void members_read(const struct members *members, uint64_t memory_max, struct members_usage *usage)
+void members_read(const struct members *members, uint64_t stored_bytes, uint64_t memory_max,
+		  struct members_usage *usage)
 {
+	uint64_t own = 0, mapped = 0;
+
 	*usage = (struct members_usage){.memory_bytes = 0};
 	for (size_t i = 0; i < members->count; i++)
 		add_stat(members->pids[i], usage);
-	if (memory_max == 0 || usage->memory_bytes <= memory_max)
+	if (memory_max == 0)
 		return;
-	usage->memory_bytes = 0;
-	for (size_t i = 0; i < members->count; i++)
-		usage->memory_bytes += own_bytes(members->pids[i]);
+	stored_bytes += memfd_bytes(members);
+	usage->memory_bytes += stored_bytes;
+	if (usage->memory_bytes <= memory_max)
+		return;
+	for (size_t i = 0; i < members->count; i++) {
+		uint64_t files, bytes = own_bytes(members->pids[i], &files);
+
+		mapped += files < bytes ? files : bytes;
+		own += bytes - (files < bytes ? files : bytes);
+	}
+	usage->memory_bytes = own + (mapped > stored_bytes ? mapped : stored_bytes);
 }

@@ -33,10 +33,13 @@ struct members_usage {
 void members_find(struct members *members, const pid_t *roots, size_t root_count);
 void members_release(struct members *members);
 
-/* What they use together. Pages that several of them share count in each; only where that makes
- * more than `memory_max` (0: never) they are counted once, which takes a millisecond for 100 MiB or
- * so. What lies in a tmpfs and is not mapped is not seen. */
-void members_read(const struct members *members, uint64_t memory_max, struct members_usage *usage);
+/* What they use together, with their memfds and `stored_bytes`, what lies in file systems of theirs
+ * that are memory. Pages that several of them share, or that are stored and mapped too, count in
+ * each; only where that makes more than `memory_max` (0: never, and nothing stored is counted) they
+ * are counted once, which takes a millisecond for 100 MiB or so. The closer count leaves out what
+ * is not sure: of what is shared and what is stored it takes the larger. */
+void members_read(const struct members *members, uint64_t stored_bytes, uint64_t memory_max,
+		  struct members_usage *usage);
 
 #define cleanup_members __attribute__((cleanup(members_release)))
 

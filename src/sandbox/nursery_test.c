@@ -270,7 +270,7 @@ int main(int argc, char **argv)
 	};
 	ssize_t len;
 
-	/* Not exit(): a sanitizer would look for leaks then, and in there it can look at nothing. */
+	/* Not exit(): a sanitizer would look for leaks then, and in there it can see nothing. */
 	if (argc > 1)
 		_exit(try(argv[1], argc > 2 ? argv[2] : ""));
 	len = readlink("/proc/self/exe", own_path, sizeof(own_path) - 1);

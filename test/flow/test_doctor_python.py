@@ -252,7 +252,8 @@ def test_pool_that_fails(own):
     house = own()
     venv = house.dir / "venv"
     packages = bare_venv(venv)
-    (packages / "sitecustomize.py").write_text("import os\nos._exit(3)\n")
+    # Not sitecustomize: Debian's own comes before it.
+    (packages / "fails.pth").write_text("import os; os._exit(3)\n")
     house.env["FUMEHOOD_PYTHON"] = str(venv / "bin" / "python")
     assert house.cli("run", "-c", "1").status == FAULT
     report = doctor(house, "records", "python")

@@ -157,13 +157,25 @@ def test_memory(home, tier):
 def test_memory_of_tmp(home):
     """Files in /tmp are memory too. The next interpreter has an empty /tmp, or it would die of
     the same."""
-    need_hard(home)
     with home.keeper(home.session(limits={"memory_bytes": 300 * MIB})) as keeper:
         cell = keeper.run("for i in range(9):\n    with open('/tmp/f%d' % i, 'wb') as f:\n"
-                          "        for _ in range(100): f.write(bytes(1 << 20))")
+                          "        for _ in range(100): f.write(bytes(1 << 20))\n"
+                          "import time\nwhile True: time.sleep(0.01)")
         assert cell.status == "died", cell
         check_limit(cell, "memory_bytes", 300 * MIB, "bytes")
         assert keeper.run("import os; os.path.exists('/tmp/f0')").result == "False"
+        assert keeper.run("len(bytearray(100 << 20))").result == str(100 * MIB)
+
+
+@pytest.mark.parametrize("tier", ["full", "none"])
+def test_memory_of_memfds(home, tier):
+    """So is what no process has mapped, but keeps open."""
+    with home.keeper(home.session(limits={"memory_bytes": 300 * MIB}, tier=tier)) as keeper:
+        cell = keeper.run("import os, time\nfor i in range(5):\n    fd = os.memfd_create('x')\n"
+                          "    for _ in range(100): os.write(fd, bytes(1 << 20))\n"
+                          "while True: time.sleep(0.01)")
+        assert cell.status == "died", cell
+        check_limit(cell, "memory_bytes", 300 * MIB, "bytes")
         assert keeper.run("len(bytearray(100 << 20))").result == str(100 * MIB)
 
 

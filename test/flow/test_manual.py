@@ -11,7 +11,7 @@ import fumehood_kit
 from test_completion import offered
 
 MAN = fumehood_kit.ROOT / "man"
-COMMANDS = re.findall(r"(?m)^\t&COMMAND_([A-Z_]+),$",
+COMMANDS = re.findall(r"&COMMAND_([A-Z_]+)\b",
                       (fumehood_kit.ROOT / "src" / "cli" / "main.c").read_text())
 COMMANDS = [name.lower().replace("_", "-") for name in COMMANDS]
 # Members of maps whose keys are names: of modules, MIME types, JSON of others.

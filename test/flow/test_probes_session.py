@@ -392,6 +392,22 @@ def test_forged(world, neighbour, code):
         assert len(pipe.ask("notebook")["notebook"]["cells"]) in (3, 4)
 
 
+# -------------------------------------------------------------------------------------- programs
+
+@pytest.mark.skipif(not os.path.exists("/etc/gitconfig"), reason="no /etc/gitconfig is there")
+@pytest.mark.parametrize("world", WORLDS if LONG else ("root", "degraded"), indirect=True)
+def test_git_does_without_a_forbidden_config(world):
+    """Git gives up when the system's file is there and may not be read."""
+    forbidden = world.tier == "degraded"
+    with begin(world) as pipe:
+        cell = pipe.run("import os, subprocess\n"
+                        "def git(**env):\n"
+                        "    return subprocess.run(['git', 'config', '-l'], env=env).returncode\n"
+                        "print('GIT_CONFIG_NOSYSTEM' in os.environ, git(**os.environ), "
+                        "git(PATH=os.environ['PATH']) != 0)")
+        assert cell.out.splitlines()[-1] == "%s 0 %s" % (forbidden, forbidden), cell
+
+
 # ---------------------------------------------------------------------------------- no weaker tier
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -22,8 +22,9 @@ from fumehood_kit import BUILD, FUMEHOOD, PYTHON, WAIT_S, House
 from probe_table import PROBES
 
 KIT = pathlib.Path(__file__).resolve().parent
-# Nobody's: it has no entry in passwd and no process.
-ORDINARY_UID = 60301
+# Nobody's: it has no entry in passwd and no process. Another one for each run, since limits count
+# all that a user runs, also what another run has started.
+ORDINARY_UID = 60000 + os.getpid() % 4000
 INTERPRETER = "/usr/bin/python3"  # that of the tests may lie in a home
 READ_ONLY = "/usr/lib/os-release"
 # The counter of user namespaces at 0 for what is started here, and none of what could raise it.
