@@ -28,6 +28,7 @@
 #include "keeper/monitor.h"
 #include "keeper/session.h"
 #include "keeper/spare.h"
+#include "sandbox/cgroup.h"
 
 enum { AWAIT_US = 200, AWAIT_ROUNDS = 4 };
 enum { EXIT_USAGE = 2, EXIT_FAULT = 125 };
@@ -363,6 +364,8 @@ int main(int argc, char **argv)
 	}
 	if (options.fd >= 0)
 		(void)fcntl(options.fd, F_SETFD, FD_CLOEXEC);
+	if (options.directory) /* a spare has time */
+		cgroup_prepare();
 	if (!keeper_open(&keeper, &options))
 		return EXIT_FAULT;
 	if (keeper_start(&keeper, &options, &err) != 0) {

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 
 #include "base/mem.h"
 #include "sandbox/cgroup_arm.h"
+#include "sandbox/cgroup_find.h"
 
 #define NAME_PREFIX "fumehood-"
 
@@ -221,6 +223,45 @@ struct cgroup *cgroup_new(const struct cgroup_limits *limits, struct err *err)
 	if (!group)
 		err_set(err, ERR_UNSUPPORTED, "%.110s; version 1: %.110s", newer.text, older.text);
 	return group;
+}
+
+/* Moves this process to where it is: the kernel prepares for a move all the same. */
+static void *begin_wait(void *data)
+{
+	static const char *const controllers[] = {"pids", "memory", ""};
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%d", (int)getpid());
+	bool done = false;
+
+	(void)data;
+	for (size_t i = 0; i < sizeof(controllers) / sizeof(controllers[0]) && !done; i++) {
+		cleanup_place struct cgroup_place place = CGROUP_PLACE_INIT;
+		cleanup_free char *path = NULL;
+		cleanup_fd int fd = -1;
+
+		if (!cgroup_place_find(controllers[i], &place))
+			continue;
+		path = mem_format("%s%s/cgroup.procs", place.mount, place.path);
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		done = fd >= 0 && write(fd, text, (size_t)len) == len;
+	}
+	return NULL;
+}
+
+void cgroup_prepare(void)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	sigset_t all, before;
+
+	if (pthread_attr_init(&attributes) != 0)
+		return;
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	(void)pthread_create(&thread, &attributes, begin_wait, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
 }
 
 int cgroup_version(const struct cgroup *group)

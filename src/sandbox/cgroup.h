@@ -51,6 +51,12 @@ struct cgroup_usage {
 
 struct cgroup; /* opaque */
 
+/* Lets that wait begin now, in a thread of its own: a move made within some 15 ms of its end takes
+ * no time (measured on Linux 6.18: 6 to 8 ms for the first, 0.05 ms for a second up to 15 ms
+ * later). To be called when a box will be made soon. Changes nothing; a failure is of no
+ * consequence. */
+void cgroup_prepare(void);
+
 /* Makes a group with these limits. NULL and ERR_UNSUPPORTED with the reason where memory cannot be
  * limited. */
 struct cgroup *cgroup_new(const struct cgroup_limits *limits, struct err *err);
