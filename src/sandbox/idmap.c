@@ -17,17 +17,23 @@
 #include "sandbox/apply_mount.h"
 #include "sandbox/kernel.h"
 
-static int write_map(pid_t pid, const char *name, unsigned inside, unsigned outside)
+int idmap_write(pid_t pid, const char *name, const char *text)
 {
 	char path[64];
-	char text[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	snprintf(text, sizeof(text), "%u %u 1", inside, outside);
 	return apply_write(AT_FDCWD, path, text);
 }
 
-static int open_user_namespace(pid_t pid)
+int idmap_write_one(pid_t pid, const char *name, unsigned inside, unsigned outside)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%u %u 1", inside, outside);
+	return idmap_write(pid, name, text);
+}
+
+int idmap_namespace_of(pid_t pid)
 {
 	char path[64];
 
@@ -48,9 +54,9 @@ int idmap_open(uid_t uid, gid_t gid, uid_t box_uid, gid_t box_gid)
 	}
 	if (pid < 0)
 		return -1;
-	if (write_map(pid, "uid_map", uid, box_uid) == 0 &&
-	    write_map(pid, "gid_map", gid, box_gid) == 0)
-		fd = open_user_namespace(pid);
+	if (idmap_write_one(pid, "uid_map", uid, box_uid) == 0 &&
+	    idmap_write_one(pid, "gid_map", gid, box_gid) == 0)
+		fd = idmap_namespace_of(pid);
 	sys = errno;
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, __WALL);

@@ -19,6 +19,17 @@
 #include "base/err.h"
 #include "sandbox/plan.h"
 
+/* Writes /proc/PID/NAME ("uid_map", "gid_map"): `text` has lines of three numbers, or one. The
+ * process must be a child of the caller's that has not been reaped. May be called in a task that
+ * shares the caller's memory: no allocation. 0, or -1 with errno. */
+int idmap_write(pid_t pid, const char *name, const char *text);
+
+/* As idmap_write(), for one id. */
+int idmap_write_one(pid_t pid, const char *name, unsigned inside, unsigned outside);
+
+/* The user namespace of such a process; a descriptor owned by the caller, or -1 with errno. */
+int idmap_namespace_of(pid_t pid);
+
 /* A user namespace in which `uid` and `gid` (of the disk) stand for the others (of the box).
  * Returns a descriptor owned by the caller, or -1 with errno. */
 int idmap_open(uid_t uid, gid_t gid, uid_t box_uid, gid_t box_gid);

@@ -18,7 +18,6 @@
 #include "base/mem.h"
 #include "base/socket.h"
 #include "sandbox/apply.h"
-#include "sandbox/apply_mount.h"
 #include "sandbox/descriptors.h"
 #include "sandbox/idmap.h"
 #include "sandbox/init.h"
@@ -90,7 +89,6 @@ static void __attribute__((noreturn)) become_program(struct nursery_start *start
 
 static int write_map(pid_t pid, const char *name, const struct host *host)
 {
-	cleanup_free char *path = mem_format("/proc/%d/%s", (int)pid, name);
 	cleanup_free char *text = NULL;
 	uint32_t first, count;
 
@@ -100,7 +98,7 @@ static int write_map(pid_t pid, const char *name, const struct host *host)
 	}
 	text = mem_format("%d %" PRIu32 " 1\n%d %" PRIu32 " %" PRIu32 "\n", KERNEL_ID,
 			  (uint32_t)host->box_uid, NURSERY_SESSIONS, first, count);
-	return apply_write(AT_FDCWD, path, text);
+	return idmap_write(pid, name, text);
 }
 
 static int write_id_maps(const struct nursery_start *start, pid_t pid)
@@ -109,13 +107,6 @@ static int write_id_maps(const struct nursery_start *start, pid_t pid)
 	    write_map(pid, "gid_map", &start->plan.host) < 0)
 		return -1;
 	return send(start->sockets[0], "", 1, MSG_NOSIGNAL) == 1 ? 0 : -1;
-}
-
-static int open_user_namespace(pid_t pid)
-{
-	cleanup_free char *path = mem_format("/proc/%d/ns/user", (int)pid);
-
-	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 /* Waits until the program runs, or for the report of what failed. */
@@ -173,7 +164,7 @@ static int launch(struct nursery_start *start, struct nursery *nursery, struct e
 		return -1;
 	}
 	/* Once it is the program, it is no business of ours to be let in. */
-	nursery->user_ns = open_user_namespace(nursery->child.pid);
+	nursery->user_ns = idmap_namespace_of(nursery->child.pid);
 	if (nursery->user_ns < 0)
 		err_sys(err, "sandbox: namespace of the nursery");
 	if (nursery->user_ns < 0 || await_program(start, err) < 0) {

@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "base/socket.h"
 #include "sandbox/apply.h"
-#include "sandbox/apply_mount.h"
+#include "sandbox/idmap.h"
 #include "sandbox/kernel.h"
 #include "sandbox/own_stack.h"
 
@@ -42,23 +42,13 @@ run_child(const struct plan *plan, struct init_setup *setup, int socket)
 	kernel_exit(0);
 }
 
-static int write_map(pid_t pid, const char *name, unsigned outer)
-{
-	char path[64];
-	char text[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	snprintf(text, sizeof(text), "%d %u 1", KERNEL_ID, outer);
-	return apply_write(AT_FDCWD, path, text);
-}
-
 /* Maps the box's ids to what they are in the namespace above. The process is our own child and not
  * reaped, so its pid is still its. */
 static int write_id_maps(const struct plan *plan, pid_t pid)
 {
-	if (write_map(pid, "uid_map", plan->host.outer_uid) < 0)
+	if (idmap_write_one(pid, "uid_map", KERNEL_ID, plan->host.outer_uid) < 0)
 		return -1;
-	return write_map(pid, "gid_map", plan->host.outer_gid);
+	return idmap_write_one(pid, "gid_map", KERNEL_ID, plan->host.outer_gid);
 }
 
 /* --- the child --- */
