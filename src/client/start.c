@@ -148,6 +148,15 @@ static void short_sleep(void)
 	nanosleep(&pause, NULL);
 }
 
+/* Whether a keeper that somebody else has started is about to end. One that could not start its
+ * session tells that to all who come; but it is the answer to who asked for that start, and for us
+ * things may have changed since. */
+static bool is_ending(enum err_code code)
+{
+	return code == ERR_GONE || code == ERR_ENGINE || code == ERR_SANDBOX ||
+	       code == ERR_NOT_FOUND || code == ERR_IO;
+}
+
 struct fh_session *session_connect(const struct store_entry *entry, bool running_only,
 				   int cancel_fd, struct err *err)
 {
@@ -179,7 +188,7 @@ struct fh_session *session_connect(const struct store_entry *entry, bool running
 		if (session_wait_hello(session, cancel_fd, &why) == 0)
 			return session;
 		fh_close(session);
-		again = (spawned && why.code == ERR_BUSY) || (!spawned && why.code == ERR_GONE);
+		again = spawned ? why.code == ERR_BUSY : is_ending(why.code);
 		if (spawned && why.code == ERR_GONE)
 			add_last_words(entry->directory, &why);
 		if (again && clock_monotonic_us() < until) {
