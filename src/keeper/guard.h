@@ -3,16 +3,18 @@
  * (sandbox/protect.h) is put aside and told of.
  *
  * What was there when the session began is read-only in its box and no business of the guard. What
- * was not there cannot be kept from being made. So the guard looks for it, from soon after the
- * start of a cell until the end of the session, and once more when nothing in the box lives any
- * more. What it finds gets another name beside its place, "<name>.held-by-fumehood", under which
- * nothing runs it, and a `warning` event of code "executes_later" says so. Nothing is lost: whoever
- * wants it, looks at it and gives it its name back.
+ * was not there cannot be kept from being made. So the guard looks for it: when a cell
+ * has ended, each minute until the end of the session (but not in a cell's first one: a program at
+ * work, such as git clone, must find its files as it has left them), and once more when nothing in
+ * the box lives any more. What it finds gets another name beside its place,
+ * "<name>.held-by-fumehood", under which nothing runs it, and a `warning` event of code
+ * "executes_later" says so. Nothing is lost: whoever wants it, looks at it and gives it its name
+ * back.
  *
- * What remains: until the guard has looked (a second, longer in a tree in which a look takes longer
- * than a fiftieth of that), the file is there. It takes what a person makes by such a name while
- * the session lives for the session's own, since nobody can tell who made it. And when the keeper
- * itself is killed, nobody looks.
+ * What remains: until the guard has looked (the end of the cell; longer, up to a minute, while one
+ * runs and in a tree that takes long to look at), the file is there. It takes what a person makes
+ * by such a name while the session lives for the session's own, since nobody can tell who made it.
+ * And when the keeper itself is killed, nobody looks.
  */
 #ifndef FH_KEEPER_GUARD_H
 #define FH_KEEPER_GUARD_H

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "files/answer.h"
 #include "keeper/guard.h"
@@ -95,6 +96,11 @@ static void warn(struct session *session, const char *message, struct json *file
 		    body);
 }
 
+/* A program that is at work (git clone) must find its files as it has left them: so a cell has a
+ * minute before the guard looks, and otherwise it looks when the cell has ended, at once where that
+ * is quick. */
+enum { GUARD_LATER_MS = 60 * 1000, GUARD_AT_ONCE_MS = 250 };
+
 void session_guard_look(struct session *session, bool last)
 {
 	struct json *files = session->guard ? guard_look(session->guard, last) : NULL;
@@ -117,15 +123,26 @@ void session_guard_look(struct session *session, bool last)
 void session_guard_fired(uv_timer_t *timer)
 {
 	struct session *session = timer->data;
+	const struct cell *cell = session->running;
+	bool early = cell && clock_monotonic_us() - cell->started_us < GUARD_LATER_MS * 1000;
 
-	session_guard_look(session, false);
-	if (session->running)
-		uv_timer_start(timer, session_guard_fired, guard_pause_ms(session->guard), 0);
+	if (!early)
+		session_guard_look(session, false);
+	uv_timer_start(timer, session_guard_fired,
+		       early ? guard_pause_ms(session->guard) : (uint64_t)GUARD_LATER_MS, 0);
 }
 
 void session_guard_soon(struct session *session)
 {
 	if (session->guard && !uv_is_active((uv_handle_t *)session->guard_timer))
+		uv_timer_start(session->guard_timer, session_guard_fired, GUARD_LATER_MS, 0);
+}
+
+void session_guard_ended(struct session *session)
+{
+	if (session->guard && guard_pause_ms(session->guard) <= GUARD_AT_ONCE_MS)
+		session_guard_look(session, false);
+	else if (session->guard)
 		uv_timer_start(session->guard_timer, session_guard_fired,
 			       guard_pause_ms(session->guard), 0);
 }

@@ -246,6 +246,8 @@ void session_finish(struct session *session, struct cell *cell, const char *stat
 						: CELL_DONE);
 	record_event(session->record, &event);
 	record_sync_soon(session->record);
+	if (ran)
+		session_guard_ended(session);
 }
 
 void session_cancel_queue(struct session *session, const char *reason)

@@ -239,10 +239,11 @@ void session_sync_ended(void *data, const struct err *err);
 /* ERR_IO when durability `power` is promised and cannot be kept any more. */
 int session_check_durable(const struct session *session, struct err *err);
 
-/* ops_files.c: puts aside what the session has made for others to run (guard.h): now, and from soon
- * on until no cell runs. The timer's data is the session. */
+/* ops_files.c: puts aside what the session has made for others to run (guard.h): now; when a cell
+ * has ended; and each minute. The timer's data is the session. */
 void session_guard_look(struct session *session, bool last);
 void session_guard_soon(struct session *session);
+void session_guard_ended(struct session *session);
 void session_guard_fired(uv_timer_t *timer);
 
 /* ops.c: answers one line of a client. */
