@@ -98,8 +98,8 @@ static void warn(struct session *session, const char *message, struct json *file
 
 /* A program that is at work (git clone) must find its files as it has left them: so a cell has a
  * minute before the guard looks, and otherwise it looks when the cell has ended, at once where that
- * is quick. */
-enum { GUARD_LATER_MS = 60 * 1000, GUARD_AT_ONCE_MS = 250 };
+ * is quick, and a second later for what goes on behind it. */
+enum { GUARD_LATER_MS = 60 * 1000, GUARD_AGAIN_MS = 1000, GUARD_AT_ONCE_MS = 250 };
 
 void session_guard_look(struct session *session, bool last)
 {
@@ -128,8 +128,7 @@ void session_guard_fired(uv_timer_t *timer)
 
 	if (!early)
 		session_guard_look(session, false);
-	uv_timer_start(timer, session_guard_fired,
-		       early ? guard_pause_ms(session->guard) : (uint64_t)GUARD_LATER_MS, 0);
+	uv_timer_start(timer, session_guard_fired, early ? GUARD_AGAIN_MS : GUARD_LATER_MS, 0);
 }
 
 void session_guard_soon(struct session *session)
@@ -140,9 +139,13 @@ void session_guard_soon(struct session *session)
 
 void session_guard_ended(struct session *session)
 {
-	if (session->guard && guard_pause_ms(session->guard) <= GUARD_AT_ONCE_MS)
+	uint64_t pause_ms = session->guard ? guard_pause_ms(session->guard) : 0;
+	bool at_once = pause_ms <= GUARD_AT_ONCE_MS;
+
+	if (!session->guard || session->state == SESSION_STOPPING) /* it looks at its end */
+		return;
+	if (at_once)
 		session_guard_look(session, false);
-	else if (session->guard)
-		uv_timer_start(session->guard_timer, session_guard_fired,
-			       guard_pause_ms(session->guard), 0);
+	uv_timer_start(session->guard_timer, session_guard_fired,
+		       at_once ? GUARD_AGAIN_MS : pause_ms, 0);
 }

@@ -19,7 +19,7 @@ TEXTS = (
     (re.compile(r"0x[0-9a-f]{6,}"), "ADDRESS"),
     (re.compile(r"(?:/tmp/|~/)?ipykernel_\d+/\d+\.py|(?:~/)?<cell \d+>|(?<=\()\d{5,}\.py"), "CELL"),
     (re.compile(r"(?<=CELL:)\d+(?=:)"), "LINE"),
-    (re.compile(r"\b\d+(\.\d+)? (s|ms|[µμ]s|ns)\b"), "TIME"),
+    (re.compile(r"\b\d+(\.\d+)?(e[+-]?\d+)? (s|ms|[µμ]s|ns)\b"), "TIME"),
     # Random ids: matplotlib's animations, pandas' Styler, plotly's, rich's links.
     (re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])|(?<=\bT_)[0-9a-f]{5}(?=[_ \"])"
                 r"|\b[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}\b|(?<=\x1b]8;id=)\d+"), "ID"),
