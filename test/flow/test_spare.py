@@ -214,17 +214,20 @@ def test_the_limit_of_the_record_holds(home):
 # ---------------------------------------------------------------------------------- the first line
 
 def test_what_cannot_be_is_refused(home):
+    refusing = []
     for line in (b'{"op":"run","code":"1"}', b'{"op":"start"}', b"nonsense",
                  b'{"op":"start","session":[]}', b'{"op":"start","session":{},"x":1}',
                  b'{"op":"start","session":{"tier":"none"}}',
                  b'{"op":"start","session":{"limits":{"processes":7}}}',
                  b'{"op":"start","session":{"workspace":{"path":"/"}}}'):
+        refusing.append(home.spare()[0])
         with home.connect_spare() as sock:
             sock.sendall(line + b"\n")
             with sock.makefile() as answer:
                 refused = json.loads(answer.readline())
                 assert refused["type"] == "refused" and refused["code"] == "invalid", line
                 assert answer.read() == ""
+    assert all(wait_gone(keeper) for keeper in refusing)
     assert len(list(home.sessions.iterdir())) <= 1  # the spare that waits now
 
 
