@@ -269,6 +269,11 @@ int cgroup_version(const struct cgroup *group)
 	return group->kind->version;
 }
 
+const char *cgroup_name(const struct cgroup *group)
+{
+	return group->name;
+}
+
 unsigned cgroup_controllers(const struct cgroup *group)
 {
 	unsigned set = 0;

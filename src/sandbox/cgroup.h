@@ -67,6 +67,7 @@ void cgroup_free(struct cgroup *group);
 
 int cgroup_version(const struct cgroup *group);          /* 1 or 2 */
 unsigned cgroup_controllers(const struct cgroup *group); /* a set of CGROUP_... */
+const char *cgroup_name(const struct cgroup *group);     /* of its directory */
 
 /* Moves a process into it, with all its threads. ERR_GONE when there is none of this pid,
  * ERR_DENIED when the kernel does not let us take it from where it is. */
