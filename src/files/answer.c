@@ -229,18 +229,9 @@ int answer_may_change(const struct json *request, bool folder, const char *const
 {
 	cleanup_free char *path = answer_get_name(request, "path", NULL);
 
-	if (!path || !protect)
+	if (!path || !protect_covers(protect, path, folder))
 		return 0;
-	for (;;) {
-		char *slash = strrchr(path, '/');
-
-		if (protect_matches(protect, path, folder))
-			return err_set(err, ERR_DENIED,
-				       "other programs run what is there, outside of any sandbox; "
-				       "change it in the folder itself");
-		if (!slash)
-			return 0;
-		*slash = '\0';
-		folder = true;
-	}
+	return err_set(err, ERR_DENIED,
+		       "other programs run what is there, outside of any sandbox; "
+		       "change it in the folder itself");
 }

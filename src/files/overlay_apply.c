@@ -65,25 +65,6 @@ static bool leads_out(const char *path, const char *text)
 	return false;
 }
 
-/* Whether the path or a folder above it is one that other programs look into. */
-static bool runs_later(const struct overlay_apply *how, const struct overlay_item *item)
-{
-	cleanup_free char *part = mem_string(item->path);
-	bool folder = item->kind == TREE_FOLDER;
-
-	for (;;) {
-		char *slash;
-
-		if (protect_matches(how->protect, part, folder))
-			return true;
-		slash = strrchr(part, '/');
-		if (!slash)
-			return false;
-		*slash = '\0';
-		folder = true;
-	}
-}
-
 static enum overlay_held judge(const struct overlay *overlay, const struct overlay_apply *how,
 			       const struct overlay_item *item)
 {
@@ -95,7 +76,8 @@ static enum overlay_held judge(const struct overlay *overlay, const struct overl
 		if (!text || leads_out(item->path, text))
 			return OVERLAY_LEADS_OUT;
 	}
-	if (runs_later(how, item) && !is_named(how, item->path))
+	if (protect_covers(how->protect, item->path, item->kind == TREE_FOLDER) &&
+	    !is_named(how, item->path))
 		return OVERLAY_LATER;
 	if (item->stale && !how->force)
 		return OVERLAY_STALE;

@@ -5,10 +5,10 @@
  *	fumehood-zip pack   < messages > archive.zip
  *
  * An archive comes from anywhere, and its bytes are inflated by a library. So it is done here: with
- * no environment and no descriptors but stdin and stdout, and before the first byte is looked at,
- * no system call but those that read, write and allocate (seccomp(2)), and no more memory and time
- * than the largest archive needs. What comes out are messages (zip.h), which whoever started this
- * checks again: names, numbers and sizes.
+ * no environment and no descriptors but stdin and stdout, and confined before the first byte is
+ * looked at (base/decoder.h), with no more memory and time than the largest archive needs. What
+ * comes out are messages (zip.h), which whoever started this checks again: names, numbers and
+ * sizes.
  *
  * Unpacking goes over the archive twice: first everything is inflated into nothing and its
  * checksums are compared; then its names are told, and only then is the first byte handed out. So
@@ -19,22 +19,17 @@
  * files give the same archive.
  */
 #include <errno.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "base/buf.h"
+#include "base/decoder.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "files/tree.h"
@@ -49,47 +44,15 @@ enum {
 	PART_MAX = ZIP_DATA_MAX
 };
 
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#else
-#error "fumehood-zip: the number of this architecture is missing here (linux/audit.h)"
-#endif
-
-#define ALLOW(name) \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), \
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-
 /* `mapped`: bytes of the archive, which count as memory. */
-static int lock_down(uint64_t mapped)
+static int confine(uint64_t mapped)
 {
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		ALLOW(read),
-		ALLOW(write),
-		ALLOW(brk),
-		ALLOW(mmap),
-		ALLOW(mremap),
-		ALLOW(munmap),
-		ALLOW(getrandom),
-		ALLOW(sysinfo),
-		ALLOW(exit_group),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-	};
-	const struct sock_fprog program = {.len = sizeof(code) / sizeof(*code), .filter = code};
-	rlim_t bytes = ((rlim_t)MEMORY_MIB_MAX << 20) + mapped;
-	const struct rlimit memory = {bytes, bytes}, cpu = {CPU_S_MAX, CPU_S_MAX}, none = {0, 0};
+	const struct decoder_limits limits = {.memory_bytes =
+						      ((uint64_t)MEMORY_MIB_MAX << 20) + mapped,
+					      .cpu_s = CPU_S_MAX,
+					      .writes_files = true};
 
-	if (setrlimit(RLIMIT_AS, &memory) != 0 || setrlimit(RLIMIT_CPU, &cpu) != 0 ||
-	    setrlimit(RLIMIT_CORE, &none) != 0 || setrlimit(RLIMIT_NOFILE, &none) != 0)
-		return -1;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-		return -1;
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+	return decoder_confine(&limits);
 }
 
 static void put_all(const void *bytes, size_t len)
@@ -216,7 +179,7 @@ static int unpack(void)
 		return EXIT_WRONG_USE;
 	if (st.st_size > 0)
 		archive = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, STDIN_FILENO, 0);
-	if (archive == MAP_FAILED || lock_down((uint64_t)st.st_size) != 0)
+	if (archive == MAP_FAILED || confine((uint64_t)st.st_size) != 0)
 		return EXIT_WRONG_USE;
 	if (zip_read_index(archive, (size_t)st.st_size, &index, &err) != 0)
 		say_fault(&err);
@@ -420,7 +383,7 @@ static int pack(void)
 	struct zip_head head;
 	char name[TREE_PATH_BYTES_MAX + 1];
 
-	if (lock_down(0) != 0)
+	if (confine(0) != 0)
 		return EXIT_WRONG_USE;
 	get_all(&head, sizeof(head));
 	while (head.kind != ZIP_DONE) {

@@ -29,7 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "keeper/manifest.h"
+#include "files/manifest.h"
 
 enum {
 	WATCH_FOLDERS_MAX = 4096,

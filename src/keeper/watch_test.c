@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "keeper/tree_kit.h"
+#include "files/model_kit.h"
 #include "keeper/watch.h"
 
 /* A clock that stands still unless it is told to go; the thread looks at it too. */
@@ -33,7 +33,7 @@ static int64_t clock_us(void *data)
 }
 
 struct fixture {
-	struct tree tree;
+	struct model tree;
 	struct fake fake;
 	struct watch *watch;
 };
@@ -57,14 +57,14 @@ static struct fixture *fixture_new(uint64_t seed)
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
 
 	assert_non_null(fixture);
-	tree_open(&fixture->tree, "watch_test", seed);
+	model_open(&fixture->tree, "watch_test", seed);
 	return fixture;
 }
 
 static void fixture_free(struct fixture *fixture)
 {
 	watch_close(fixture->watch);
-	tree_close(&fixture->tree);
+	model_close(&fixture->tree);
 	free(fixture);
 }
 
@@ -76,7 +76,7 @@ static enum manifest_stop ended(struct fixture *fixture, int64_t ran_us, struct 
 
 	buf_clear(text);
 	watch_cell_ended(fixture->watch, ran_us, &changes);
-	tree_found(&changes, text);
+	model_found(&changes, text);
 	stop = changes.stop;
 	changes_release(&changes);
 	return stop;
@@ -98,7 +98,7 @@ static void test_nothing_happened(void **state)
 	int fd;
 
 	(void)state;
-	tree_write(&fixture->tree, "f", "x");
+	model_write(&fixture->tree, "f", "x");
 	fixture_watch(fixture, WATCH_FOLDERS_MAX, WATCH_FIRST_US);
 	fixture->fake.step_us = 10; /* a look takes some time */
 	for (int i = 0; i < 3; i++) {
@@ -120,22 +120,22 @@ static void test_cell_after_cell(void **state)
 	fixture_watch(fixture, WATCH_FOLDERS_MAX, WATCH_FIRST_US);
 	for (int i = 0; i < 50; i++) { /* faster than the clock of files ticks */
 		watch_cell_starts(fixture->watch);
-		tree_write(&fixture->tree, "f", i % 2 ? "one" : "two");
+		model_write(&fixture->tree, "f", i % 2 ? "one" : "two");
 		assert_ended(fixture, 0, i ? "changed f\n" : "created f\n", STOP_NOTHING);
 	}
 	watch_cell_starts(fixture->watch);
-	tree_mkdir(&fixture->tree, "a");
-	tree_mkdir(&fixture->tree, "a/b");
-	tree_write(&fixture->tree, "a/b/c", "x");
+	model_mkdir(&fixture->tree, "a");
+	model_mkdir(&fixture->tree, "a/b");
+	model_write(&fixture->tree, "a/b/c", "x");
 	assert_ended(fixture, 0, "created a/b/c\n", STOP_NOTHING);
 	watch_cell_starts(fixture->watch);
-	tree_write(&fixture->tree, "a/b/c", "y");
+	model_write(&fixture->tree, "a/b/c", "y");
 	assert_ended(fixture, 0, "changed a/b/c\n", STOP_NOTHING);
 	watch_cell_starts(fixture->watch);
 	assert_int_equal(renameat(fixture->tree.fd, "a", fixture->tree.fd, "z"), 0);
 	assert_ended(fixture, 0, "created z/b/c\ndeleted a/b/c\n", STOP_NOTHING);
 	watch_cell_starts(fixture->watch);
-	tree_write(&fixture->tree, "z/b/c", "x"); /* its watch has moved with it */
+	model_write(&fixture->tree, "z/b/c", "x"); /* its watch has moved with it */
 	assert_ended(fixture, 0, "changed z/b/c\n", STOP_NOTHING);
 	fixture_free(fixture);
 }
@@ -147,11 +147,11 @@ static void test_background(void **state)
 
 	(void)state;
 	fixture_watch(fixture, WATCH_FOLDERS_MAX, WATCH_FIRST_US);
-	tree_write(&fixture->tree, "early", "x");
+	model_write(&fixture->tree, "early", "x");
 	assert_int_equal(watch_between(fixture->watch)->count, 1);
-	tree_write(&fixture->tree, "upload", "x");
+	model_write(&fixture->tree, "upload", "x");
 	watch_cell_starts(fixture->watch);
-	tree_write(&fixture->tree, "mine", "x");
+	model_write(&fixture->tree, "mine", "x");
 	watch_cell_ended(fixture->watch, 0, &changes);
 	assert_int_equal(changes.count, 3);
 	assert_string_equal(changes.list[0].path, "early");
@@ -175,7 +175,7 @@ static void test_memory_map(void **state)
 	int fd;
 
 	(void)state;
-	tree_write(&fixture->tree, "m", "some bytes");
+	model_write(&fixture->tree, "m", "some bytes");
 	fixture_watch(fixture, WATCH_FOLDERS_MAX, WATCH_FIRST_US);
 	fixture->fake.step_us = 1;
 	fd = openat(fixture->tree.fd, "m", O_RDWR | O_CLOEXEC);
@@ -196,8 +196,8 @@ static void test_overflow(void **state)
 	char name[16];
 
 	(void)state;
-	tree_mkdir(&fixture->tree, "d");
-	tree_write(&fixture->tree, "d/f", "x");
+	model_mkdir(&fixture->tree, "d");
+	model_write(&fixture->tree, "d/f", "x");
 	fixture_watch(fixture, WATCH_FOLDERS_MAX, WATCH_FIRST_US);
 	watch_cell_starts(fixture->watch);
 	for (int i = 0; i < 20000; i++) { /* fs.inotify.max_queued_events is 16,384 */
@@ -205,7 +205,7 @@ static void test_overflow(void **state)
 		assert_int_equal(mknodat(fixture->tree.fd, name, S_IFREG | 0600, 0), 0);
 		assert_int_equal(unlinkat(fixture->tree.fd, name, 0), 0);
 	}
-	tree_write(&fixture->tree, "d/f", "xy");
+	model_write(&fixture->tree, "d/f", "xy");
 	assert_ended(fixture, 0, "changed d/f\n", STOP_NOTHING);
 	watch_cell_starts(fixture->watch);
 	assert_ended(fixture, 0, "", STOP_NOTHING);
@@ -223,16 +223,16 @@ static void test_without_inotify(void **state)
 	(void)state;
 	fixture_watch(fixture, 0, WATCH_FIRST_US);
 	watch_cell_starts(fixture->watch);
-	tree_write(&fixture->tree, "f", "x");
+	model_write(&fixture->tree, "f", "x");
 	assert_ended(fixture, 0, "created f\n", STOP_NOTHING);
-	tree_write(&fixture->tree, "g", "x");
+	model_write(&fixture->tree, "g", "x");
 	watch_cell_starts(fixture->watch);
 	assert_ended(fixture, 0, "created g\n", STOP_NOTHING);
 	watch_close(fixture->watch);
 	fixture->fake.step_us = 1000; /* looking takes 2 ms or more now */
 	fixture_watch(fixture, 0, INT64_MAX / 2);
 	watch_cell_starts(fixture->watch);
-	tree_write(&fixture->tree, "h", "x");
+	model_write(&fixture->tree, "h", "x");
 	assert_ended(fixture, 100, "", STOP_UNWATCHED);
 	watch_cell_starts(fixture->watch);
 	assert_ended(fixture, 100000, "created h\n", STOP_NOTHING); /* later than never */
@@ -244,15 +244,15 @@ static void test_few_watches(void **state)
 	struct fixture *fixture = fixture_new(1);
 
 	(void)state;
-	tree_mkdir(&fixture->tree, "a");
-	tree_mkdir(&fixture->tree, "b");
+	model_mkdir(&fixture->tree, "a");
+	model_mkdir(&fixture->tree, "b");
 	fixture_watch(fixture, 2, WATCH_FIRST_US); /* the root and a */
 	for (int i = 0; i < 5; i++) {
 		watch_cell_starts(fixture->watch);
-		tree_write(&fixture->tree, "a/f", i % 2 ? "x" : "xy");
+		model_write(&fixture->tree, "a/f", i % 2 ? "x" : "xy");
 		assert_ended(fixture, 0, i ? "changed a/f\n" : "created a/f\n", STOP_NOTHING);
 		watch_cell_starts(fixture->watch);
-		tree_write(&fixture->tree, "b/f", i % 2 ? "x" : "xy");
+		model_write(&fixture->tree, "b/f", i % 2 ? "x" : "xy");
 		assert_ended(fixture, 0, i ? "changed b/f\n" : "created b/f\n", STOP_NOTHING);
 	}
 	fixture_free(fixture);
@@ -285,15 +285,15 @@ static void test_early_cell(void **state)
 	struct fixture *fixture = fixture_new(1);
 
 	(void)state;
-	tree_write(&fixture->tree, "old", "x");
-	tree_mkdir(&fixture->tree, "d");
-	tree_write(&fixture->tree, "d/old", "x");
+	model_write(&fixture->tree, "old", "x");
+	model_mkdir(&fixture->tree, "d");
+	model_write(&fixture->tree, "d/old", "x");
 	wait_tick();
 	fixture_watch(fixture, WATCH_FOLDERS_MAX, 0);
 	watch_cell_starts(
 		fixture->watch); /* the thread may have ended or not: both must be right */
-	tree_write(&fixture->tree, "new", "x");
-	tree_write(&fixture->tree, "d/new", "x");
+	model_write(&fixture->tree, "new", "x");
+	model_write(&fixture->tree, "d/new", "x");
 	{
 		cleanup_buf struct buf text = BUF_INIT;
 
@@ -304,7 +304,7 @@ static void test_early_cell(void **state)
 	}
 	wait_ready(fixture->watch);
 	watch_cell_starts(fixture->watch);
-	tree_write(&fixture->tree, "d/old", "xy");
+	model_write(&fixture->tree, "d/old", "xy");
 	assert_int_equal(unlinkat(fixture->tree.fd, "old", 0), 0);
 	{
 		cleanup_buf struct buf text = BUF_INIT;
@@ -337,13 +337,13 @@ static void random_cells(uint64_t seed, unsigned folders_max)
 	fixture->tree.same_size = folders_max > 0; /* so that only inotify can tell */
 	fixture_watch(fixture, folders_max, WATCH_FIRST_US);
 	for (int cell = 0; cell < 60; cell++) {
-		struct tree before = fixture->tree;
+		struct model before = fixture->tree;
 
 		watch_cell_starts(fixture->watch);
 		for (int i = 0; i < cell % 9; i++)
-			tree_edit(&fixture->tree);
+			model_edit(&fixture->tree);
 		buf_clear(&expected);
-		tree_expect(&before, &fixture->tree, &expected);
+		model_expect(&before, &fixture->tree, &expected);
 		assert_int_equal(ended(fixture, 0, &found), STOP_NOTHING);
 		if (strcmp(buf_bytes(&expected), buf_bytes(&found)) != 0)
 			fail_msg("seed %d cell %d: expected\n%sfound\n%s", (int)seed, cell,

@@ -2,7 +2,7 @@
  * Finding what is to be protected; see protect.h.
  *
  * The walk is breadth first over a list of paths, each opened anew from the root by openat2(2), as
- * keeper/manifest.c does it. It does not share that walk: a manifest passes over .git, which is
+ * files/manifest.c does it. It does not share that walk: a manifest passes over .git, which is
  * what matters most here.
  */
 #include "sandbox/protect.h"
@@ -140,6 +140,23 @@ bool protect_matches(const char *const *patterns, const char *path, bool folder)
 	for (size_t i = 0; patterns && patterns[i]; i++)
 		if (matches_one(patterns[i], path, folder))
 			return true;
+	return false;
+}
+
+bool protect_covers(const char *const *patterns, const char *path, bool folder)
+{
+	cleanup_free char *part = patterns ? mem_string(path) : NULL;
+
+	while (part) {
+		char *slash = strrchr(part, '/');
+
+		if (protect_matches(patterns, part, folder))
+			return true;
+		if (!slash)
+			break;
+		*slash = '\0';
+		folder = true;
+	}
 	return false;
 }
 

@@ -47,6 +47,9 @@ int protect_check(const char *pattern, struct err *err);
 /* Whether a path (no '/' at its ends) is meant by one of the patterns. Pure. */
 bool protect_matches(const char *const *patterns, const char *path, bool folder);
 
+/* Whether the path or a folder above it is meant. */
+bool protect_covers(const char *const *patterns, const char *path, bool folder);
+
 struct protect_item {
 	char *path; /* from the workspace, any bytes */
 	ino_t inode;

@@ -19,13 +19,12 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "keeper/manifest.h"
-#include "keeper/mime.h"
-#include "keeper/tree_kit.h"
+#include "files/manifest.h"
+#include "files/model_kit.h"
 
 /* What a test wants of a look. */
 struct want {
-	struct tree *tree;
+	struct model *tree;
 	size_t entries_max;
 	unsigned depth_max;
 	int64_t now_us, step_us; /* a clock that goes on when it is looked at */
@@ -80,7 +79,7 @@ static struct manifest *look(struct want *want, const struct manifest *before)
 	return manifest_scan(&params);
 }
 
-static struct want want_of(struct tree *tree)
+static struct want want_of(struct model *tree)
 {
 	return (struct want){.tree = tree,
 			     .entries_max = MANIFEST_ENTRIES_MAX,
@@ -98,7 +97,7 @@ static enum manifest_stop differ(const struct manifest *old, const struct manife
 
 	buf_clear(text);
 	manifest_diff(&params, &changes);
-	tree_found(&changes, text);
+	model_found(&changes, text);
 	stop = changes.stop;
 	changes_release(&changes);
 	return stop;
@@ -127,22 +126,22 @@ static void assert_next(struct want *want, struct manifest **manifest, const cha
 
 static void random_edits(uint64_t seed)
 {
-	struct tree tree;
+	struct model tree;
 	struct want want = want_of(&tree);
 	struct manifest *manifest;
 	cleanup_buf struct buf expected = BUF_INIT, found = BUF_INIT;
 
-	tree_open(&tree, "manifest_test", seed);
+	model_open(&tree, "manifest_test", seed);
 	manifest = look(&want, NULL);
 	for (int round = 0; round < 60; round++) {
-		struct tree before = tree;
+		struct model before = tree;
 		struct manifest *next;
 
 		for (int i = 0; i < 1 + round % 9; i++)
-			tree_edit(&tree);
+			model_edit(&tree);
 		next = look(&want, manifest);
 		buf_clear(&expected);
-		tree_expect(&before, &tree, &expected);
+		model_expect(&before, &tree, &expected);
 		assert_int_equal(differ(manifest, next, 0, &found), STOP_NOTHING);
 		if (strcmp(buf_bytes(&expected), buf_bytes(&found)) != 0)
 			fail_msg("seed %d round %d: expected\n%sfound\n%s", (int)seed, round,
@@ -151,7 +150,7 @@ static void random_edits(uint64_t seed)
 		manifest = next;
 	}
 	manifest_free(manifest);
-	tree_close(&tree);
+	model_close(&tree);
 }
 
 static void test_model(void **state)
@@ -166,53 +165,53 @@ static void test_model(void **state)
 
 static void test_kinds(void **state)
 {
-	struct tree tree;
+	struct model tree;
 	struct want want = want_of(&tree);
 	struct manifest *manifest;
 
 	(void)state;
-	tree_open(&tree, "manifest_test", 1);
+	model_open(&tree, "manifest_test", 1);
 	manifest = look(&want, NULL);
-	tree_mkdir(&tree, "empty");
-	tree_mkdir(&tree, "__pycache__");
-	tree_write(&tree, "__pycache__/x.pyc", "x");
-	tree_mkdir(&tree, ".git");
-	tree_write(&tree, ".git/HEAD", "x");
-	tree_write(&tree, ".fumehood-abc.tmp", "x");
-	tree_write(&tree, ".hidden", "x");
+	model_mkdir(&tree, "empty");
+	model_mkdir(&tree, "__pycache__");
+	model_write(&tree, "__pycache__/x.pyc", "x");
+	model_mkdir(&tree, ".git");
+	model_write(&tree, ".git/HEAD", "x");
+	model_write(&tree, ".fumehood-abc.tmp", "x");
+	model_write(&tree, ".hidden", "x");
 	assert_int_equal(symlinkat(".", tree.fd, "loop"), 0);
 	assert_int_equal(symlinkat("/etc", tree.fd, "out"), 0);
 	assert_int_equal(mkfifoat(tree.fd, "fifo", 0600), 0);
-	tree_write(&tree, "new\nline", "x");
+	model_write(&tree, "new\nline", "x");
 	assert_next(
 		&want, &manifest,
 		"created .hidden\ncreated fifo\ncreated loop\ncreated new\nline\ncreated out\n");
 	assert_int_equal(unlinkat(tree.fd, "loop", 0), 0);
-	tree_mkdir(&tree, "loop"); /* a folder in a link's place */
-	tree_write(&tree, "loop/in", "x");
+	model_mkdir(&tree, "loop"); /* a folder in a link's place */
+	model_write(&tree, "loop/in", "x");
 	assert_next(&want, &manifest, "created loop/in\ndeleted loop\n");
 	assert_int_equal(unlinkat(tree.fd, "loop/in", 0), 0);
 	assert_int_equal(unlinkat(tree.fd, "loop", AT_REMOVEDIR), 0);
-	tree_write(&tree, "loop", "x"); /* and a file in the folder's */
+	model_write(&tree, "loop", "x"); /* and a file in the folder's */
 	assert_next(&want, &manifest, "created loop\ndeleted loop/in\n");
 	manifest_free(manifest);
-	tree_close(&tree);
+	model_close(&tree);
 }
 
 static void test_copied(void **state)
 {
-	struct tree tree;
+	struct model tree;
 	struct want want = want_of(&tree);
 	struct manifest *manifest;
 
 	(void)state;
-	tree_open(&tree, "manifest_test", 1);
-	tree_mkdir(&tree, "a");
-	tree_mkdir(&tree, "a/b");
-	tree_write(&tree, "a/b/c", "x");
+	model_open(&tree, "manifest_test", 1);
+	model_mkdir(&tree, "a");
+	model_mkdir(&tree, "a/b");
+	model_write(&tree, "a/b/c", "x");
 	manifest = look(&want, NULL);
 	assert_int_equal(want.entered, 3);
-	tree_write(&tree, "a/b/c", "xy");
+	model_write(&tree, "a/b/c", "xy");
 	want.all_unchanged = true;
 	assert_next(&want, &manifest, ""); /* we lied, and were believed */
 	assert_int_equal(want.entered, 3);
@@ -220,19 +219,19 @@ static void test_copied(void **state)
 	assert_next(&want, &manifest, "changed a/b/c\n");
 	assert_int_equal(want.entered, 6);
 	manifest_free(manifest);
-	tree_close(&tree);
+	model_close(&tree);
 }
 
 static void test_more_changes(void **state)
 {
-	struct tree tree;
+	struct model tree;
 	struct want want = want_of(&tree);
 	struct manifest *old, *new;
 	struct diff_params params = {.since_ns = 0};
 	struct changes changes = CHANGES_INIT, more = CHANGES_INIT;
 
 	(void)state;
-	tree_open(&tree, "manifest_test", 1);
+	model_open(&tree, "manifest_test", 1);
 	old = look(&want, NULL);
 	for (int i = 0; i < CHANGES_MAX + 50; i++) {
 		char name[16];
@@ -254,21 +253,21 @@ static void test_more_changes(void **state)
 	changes_release(&changes);
 	manifest_free(old);
 	manifest_free(new);
-	tree_close(&tree);
+	model_close(&tree);
 }
 
 /* Without a manifest of before, times decide. */
 static void test_times(void **state)
 {
-	struct tree tree;
+	struct model tree;
 	struct want want = want_of(&tree);
 	struct manifest *manifest;
 	cleanup_buf struct buf text = BUF_INIT;
 	const struct manifest_entry *entry;
 
 	(void)state;
-	tree_open(&tree, "manifest_test", 1);
-	tree_write(&tree, "f", "x");
+	model_open(&tree, "manifest_test", 1);
+	model_write(&tree, "f", "x");
 	manifest = look(&want, NULL);
 	entry = manifest_find(manifest, 0, "f", 1);
 	assert_non_null(entry);
@@ -283,7 +282,7 @@ static void test_times(void **state)
 		assert_string_equal(buf_bytes(&text), "created f\n");
 	}
 	manifest_free(manifest);
-	tree_close(&tree);
+	model_close(&tree);
 }
 
 /* --- limits
@@ -291,43 +290,43 @@ static void test_times(void **state)
 
 static void test_many_files(void **state)
 {
-	struct tree tree;
+	struct model tree;
 	struct want want = want_of(&tree);
 	struct manifest *manifest;
 
 	(void)state;
-	tree_open(&tree, "manifest_test", 1);
-	tree_mkdir(&tree, "a");
+	model_open(&tree, "manifest_test", 1);
+	model_mkdir(&tree, "a");
 	for (int i = 0; i < 100000; i++) {
 		char name[16];
 
 		snprintf(name, sizeof(name), "a/f%d", i);
 		assert_int_equal(mknodat(tree.fd, name, S_IFREG | 0600, 0), 0);
 	}
-	tree_mkdir(&tree, "b");
-	tree_write(&tree, "b/c", "x");
+	model_mkdir(&tree, "b");
+	model_write(&tree, "b/c", "x");
 	manifest = look(&want, NULL);
 	assert_int_equal(manifest->entry_count, MANIFEST_ENTRIES_MAX);
 	assert_int_equal(manifest->stop, STOP_ENTRIES);
 	/* What was not looked at is not told of, and not taken for deleted. */
 	assert_next(&want, &manifest, "");
-	tree_write(&tree, "b/c", "xy");
+	model_write(&tree, "b/c", "xy");
 	assert_next(&want, &manifest, "");
-	tree_write(&tree, "top", "x");
+	model_write(&tree, "top", "x");
 	assert_next(&want, &manifest, "created top\n");
 	manifest_free(manifest);
-	tree_close(&tree);
+	model_close(&tree);
 }
 
 static void test_deep(void **state)
 {
-	struct tree tree;
+	struct model tree;
 	struct want want = want_of(&tree);
 	struct manifest *manifest;
 	int at;
 
 	(void)state;
-	tree_open(&tree, "manifest_test", 1);
+	model_open(&tree, "manifest_test", 1);
 	at = dup(tree.fd);
 	for (int depth = 0; depth < 500; depth++) {
 		int next;
@@ -348,31 +347,31 @@ static void test_deep(void **state)
 	assert_int_equal(manifest->stop, STOP_DEPTH);
 	assert_in_range(manifest->folder_count, 400, 500);
 	manifest_free(manifest);
-	tree_close(&tree);
+	model_close(&tree);
 }
 
 static void test_time(void **state)
 {
-	struct tree tree;
+	struct model tree;
 	struct want want = want_of(&tree);
 	struct manifest *manifest;
 
 	(void)state;
-	tree_open(&tree, "manifest_test", 1);
-	tree_write(&tree, "top", "x");
+	model_open(&tree, "manifest_test", 1);
+	model_write(&tree, "top", "x");
 	for (int i = 0; i < 9; i++) {
 		char name[16];
 
 		snprintf(name, sizeof(name), "d%d", i);
-		tree_mkdir(&tree, name);
+		model_mkdir(&tree, name);
 		snprintf(name, sizeof(name), "d%d/f", i);
-		tree_write(&tree, name, "x");
+		model_write(&tree, name, "x");
 	}
 	manifest = look(&want, NULL);
 	assert_int_equal(manifest->stop, STOP_NOTHING);
-	tree_write(&tree, "top", "xy");
-	tree_write(&tree, "d0/f", "xy");
-	tree_write(&tree, "d8/f", "xy");
+	model_write(&tree, "top", "xy");
+	model_write(&tree, "d0/f", "xy");
+	model_write(&tree, "d8/f", "xy");
 	want.step_us = 1;
 	want.deadline_us = 4; /* asked once a folder: the root, d0, d1 */
 	assert_next(&want, &manifest, "changed d0/f\nchanged top\n");
@@ -388,7 +387,7 @@ static void test_time(void **state)
 	assert_int_equal(manifest->stop, STOP_TIME);
 	assert_int_equal(manifest->entry_count, 0);
 	manifest_free(manifest);
-	tree_close(&tree);
+	model_close(&tree);
 }
 
 /* --- trees that mean harm
@@ -403,21 +402,21 @@ static void on_enter_vanish(struct want *want)
 	assert_int_equal(unlinkat(want->tree->fd, "b", AT_REMOVEDIR), 0);
 	assert_int_equal(unlinkat(want->tree->fd, "c", AT_REMOVEDIR), 0);
 	assert_int_equal(symlinkat("/etc", want->tree->fd, "b"), 0);
-	tree_write(want->tree, "c", "x");
+	model_write(want->tree, "c", "x");
 }
 
 static void test_vanishing(void **state)
 {
-	struct tree tree;
+	struct model tree;
 	struct want want = want_of(&tree);
 	struct manifest *manifest;
 
 	(void)state;
-	tree_open(&tree, "manifest_test", 1);
-	tree_mkdir(&tree, "a");
-	tree_write(&tree, "a/f", "x");
-	tree_mkdir(&tree, "b");
-	tree_mkdir(&tree, "c");
+	model_open(&tree, "manifest_test", 1);
+	model_mkdir(&tree, "a");
+	model_write(&tree, "a/f", "x");
+	model_mkdir(&tree, "b");
+	model_mkdir(&tree, "c");
 	want.on_enter = on_enter_vanish;
 	manifest = look(&want, NULL);
 	assert_int_equal(manifest->entry_count, 3); /* a, b, c: nothing of /etc */
@@ -425,21 +424,21 @@ static void test_vanishing(void **state)
 	want.on_enter = NULL;
 	assert_next(&want, &manifest, "created b\ncreated c\n");
 	manifest_free(manifest);
-	tree_close(&tree);
+	model_close(&tree);
 }
 
 static void test_unreadable(void **state)
 {
-	struct tree tree;
+	struct model tree;
 	struct want want = want_of(&tree);
 	struct manifest *manifest, *next;
 	bool root = geteuid() == 0;
 
 	(void)state;
-	tree_open(&tree, "manifest_test", 1);
+	model_open(&tree, "manifest_test", 1);
 	assert_int_equal(fchmod(tree.fd, 0755), 0);
-	tree_mkdir(&tree, "a");
-	tree_write(&tree, "a/f", "x");
+	model_mkdir(&tree, "a");
+	model_write(&tree, "a/f", "x");
 	manifest = look(&want, NULL);
 	assert_int_equal(fchmodat(tree.fd, "a", 0, 0), 0);
 	if (root)
@@ -452,13 +451,13 @@ static void test_unreadable(void **state)
 	assert_int_equal(fchmodat(tree.fd, "a", 0700, 0), 0);
 	manifest_free(manifest);
 	manifest_free(next);
-	tree_close(&tree);
+	model_close(&tree);
 }
 
 /* Not crossing into another file system keeps a hanging one from holding the keeper. */
 static void test_mount(void **state)
 {
-	struct tree tree;
+	struct model tree;
 	struct want want = want_of(&tree);
 	struct manifest *manifest;
 	cleanup_free char *path = NULL;
@@ -468,45 +467,26 @@ static void test_mount(void **state)
 		printf("skipped: only root can mount\n");
 		skip();
 	}
-	tree_open(&tree, "manifest_test", 1);
-	tree_mkdir(&tree, "m");
+	model_open(&tree, "manifest_test", 1);
+	model_mkdir(&tree, "m");
 	path = mem_format("%s/m", tree.root);
 	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
 	    mount("tmpfs", path, "tmpfs", 0, NULL) != 0) {
-		tree_close(&tree);
+		model_close(&tree);
 		printf("skipped: mounting a tmpfs is not permitted\n");
 		skip();
 	}
 	close(tree.fd); /* it leads to the mounts of before */
 	tree.fd = open(tree.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(tree.fd >= 0);
-	tree_write(&tree, "m/f", "x");
-	tree_write(&tree, "g", "x");
+	model_write(&tree, "m/f", "x");
+	model_write(&tree, "g", "x");
 	manifest = look(&want, NULL);
 	assert_int_equal(manifest->stop, STOP_MOUNT);
 	assert_int_equal(manifest->entry_count, 2);
 	manifest_free(manifest);
 	assert_int_equal(umount(path), 0);
-	tree_close(&tree);
-}
-
-/* --- mime
- * --------------------------------------------------------------------------------------- */
-
-static void test_mime(void **state)
-{
-	(void)state;
-	assert_string_equal(mime_of_name("a.b.PNG", 7), "image/png");
-	assert_string_equal(mime_of_name("\xff.csv", 5), "text/csv");
-	assert_null(mime_of_name(".csv", 4));
-	assert_null(mime_of_name("csv", 3));
-	assert_null(mime_of_name("a.", 2));
-	assert_null(mime_of_name("a.pngx", 6));
-	assert_null(mime_of_name("a.a long ending", 15));
-	assert_string_equal(mime_of_head("\x89PNG\r\n\x1a\n", 8), "image/png");
-	assert_string_equal(mime_of_head("RIFF1234WEBPVP8 ", 16), "image/webp");
-	assert_string_equal(mime_of_head("\x89PNG", 4), "application/octet-stream");
-	assert_string_equal(mime_of_head("", 0), "application/octet-stream");
+	model_close(&tree);
 }
 
 int main(void)
@@ -517,7 +497,7 @@ int main(void)
 		cmocka_unit_test(test_times),     cmocka_unit_test(test_many_files),
 		cmocka_unit_test(test_deep),      cmocka_unit_test(test_time),
 		cmocka_unit_test(test_vanishing), cmocka_unit_test(test_unreadable),
-		cmocka_unit_test(test_mime),      cmocka_unit_test(test_mount),
+		cmocka_unit_test(test_mount),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

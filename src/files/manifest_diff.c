@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "keeper/manifest.h"
+#include "files/manifest.h"
 
 enum { PAIR_ABSENT = -1, PAIR_UNKNOWN = -2 }; /* else an index in old->folders */
 
@@ -35,6 +35,22 @@ static void changes_push(struct changes *changes, const struct change *change)
 	changes->list[changes->count++] = *change;
 }
 
+void changes_add(struct changes *changes, enum change_kind kind, const struct manifest *manifest,
+		 uint32_t folder, const struct manifest_entry *entry, uint64_t bytes)
+{
+	struct change change = {
+		.kind = kind, .entry = (enum entry_kind)entry->kind, .bytes = bytes};
+	struct buf path = BUF_INIT;
+
+	if (changes->count >= CHANGES_MAX) {
+		changes->more++;
+		return;
+	}
+	manifest_path(manifest, folder, entry, &path);
+	change.path = buf_take(&path, &change.path_len);
+	changes_push(changes, &change);
+}
+
 void changes_append(struct changes *to, struct changes *from)
 {
 	size_t moved = 0;
@@ -53,17 +69,7 @@ void changes_append(struct changes *to, struct changes *from)
 static void note(struct diff *diff, enum change_kind kind, const struct manifest *manifest,
 		 uint32_t folder, const struct manifest_entry *entry)
 {
-	struct change change = {
-		.kind = kind, .entry = (enum entry_kind)entry->kind, .bytes = entry->size};
-	struct buf path = BUF_INIT;
-
-	if (diff->changes->count >= CHANGES_MAX) {
-		diff->changes->more++;
-		return;
-	}
-	manifest_path(manifest, folder, entry, &path);
-	change.path = buf_take(&path, &change.path_len);
-	changes_push(diff->changes, &change);
+	changes_add(diff->changes, kind, manifest, folder, entry, entry->size);
 }
 
 /* The thing, or all that was in a folder which is no more. */

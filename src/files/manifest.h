@@ -11,12 +11,13 @@
  * read again: its part is copied. So the cost of a look is that of the folders in which something
  * happened.
  *
- * Not looked into, and not told of: the folders `__pycache__`, `.ipynb_checkpoints`, `.git`, `.hg`,
+ * Not looked into, and not told of (unless the look is at `everything`: snapshot.h): the folders
+ * `__pycache__`, `.ipynb_checkpoints`, `.git`, `.hg`,
  * `.svn`, `.mypy_cache`, `.pytest_cache`, `.ruff_cache`, and files `.fumehood-*.tmp` (ours, about
  * to get their name).
  */
-#ifndef FH_KEEPER_MANIFEST_H
-#define FH_KEEPER_MANIFEST_H
+#ifndef FH_FILES_MANIFEST_H
+#define FH_FILES_MANIFEST_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,6 +56,8 @@ struct manifest_entry {
 	uint32_t folder; /* of an ENTRY_FOLDER: its index; MANIFEST_NONE: not entered */
 	uint16_t name_len;
 	uint8_t kind;
+	uint16_t mode;  /* 07777; not of an ENTRY_FOLDER */
+	uint16_t links; /* names of the same file, at most UINT16_MAX */
 	uint64_t inode;
 	uint64_t size;
 	int64_t mtime_ns, ctime_ns;
@@ -67,7 +70,9 @@ struct manifest_folder {
 	uint32_t first, count; /* its own entries, sorted by the bytes of their names */
 	uint32_t before;       /* the same path in the manifest before, or MANIFEST_NONE */
 	uint64_t inode;
-	int watch; /* what `enter` gave, or -1 */
+	int64_t mtime_ns; /* this and the mode: when it was read */
+	uint16_t mode;    /* 07777 */
+	int watch;        /* what `enter` gave, or -1 */
 	unsigned depth;
 	enum folder_known known;
 	bool copied; /* from the manifest before: nothing has changed in it */
@@ -96,6 +101,8 @@ struct manifest_params {
 	 * May be NULL: never. */
 	bool (*is_unchanged)(void *data, int watch);
 	const struct manifest *before; /* may be NULL */
+	/* Look into the folders that are passed over otherwise, and tell of them. */
+	bool everything;
 	void *data;
 };
 
@@ -118,8 +125,12 @@ const struct manifest_entry *manifest_find(const struct manifest *manifest, uint
 const char *manifest_name(const struct manifest *manifest, const struct manifest_entry *entry);
 int manifest_compare(const char *a, size_t a_len, const char *b, size_t b_len);
 
-/* Whether files and folders of this name are passed over. */
+/* Whether files and folders of this name are passed over (unless `everything` is looked at). */
 bool manifest_ignores(const char *name, size_t len);
+
+/* For each folder of `manifest` (in its order) the one at the same path in `other`, or
+ * MANIFEST_NONE. The caller frees it. */
+uint32_t *manifest_pair(const struct manifest *manifest, const struct manifest *other);
 
 /* --- differences
  * --------------------------------------------------------------------------------- */
@@ -149,6 +160,11 @@ struct changes {
 	}
 
 void changes_release(struct changes *changes);
+
+/* Appends a change of an entry in a folder, or counts it when the list is full. `bytes`: struct
+ * change. */
+void changes_add(struct changes *changes, enum change_kind kind, const struct manifest *manifest,
+		 uint32_t folder, const struct manifest_entry *entry, uint64_t bytes);
 
 /* Moves what is in `from` to the end of `to`, as far as it fits, and leaves `from` empty. */
 void changes_append(struct changes *to, struct changes *from);

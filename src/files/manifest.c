@@ -7,7 +7,7 @@
  * hanging network mount cannot hold the keeper. Files are only asked for their figures: statx(2)
  * waits neither for a FIFO nor for a device.
  */
-#include "keeper/manifest.h"
+#include "files/manifest.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -53,20 +53,27 @@ const char *manifest_stop_name(enum manifest_stop stop)
 	return names[stop];
 }
 
+/* A file of ours that is about to get its name. */
+static bool is_temporary(const char *name, size_t len)
+{
+	static const char ours[] = ".fumehood-", temp[] = ".tmp";
+
+	return len >= sizeof(ours) + sizeof(temp) - 2 &&
+	       memcmp(name, ours, sizeof(ours) - 1) == 0 &&
+	       memcmp(name + len - (sizeof(temp) - 1), temp, sizeof(temp) - 1) == 0;
+}
+
 bool manifest_ignores(const char *name, size_t len)
 {
 	static const char *const names[] = {
 		"__pycache__", ".ipynb_checkpoints", ".git",          ".hg",
 		".svn",        ".mypy_cache",        ".pytest_cache", ".ruff_cache",
 	};
-	static const char ours[] = ".fumehood-", temp[] = ".tmp";
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0)
 			return true;
-	return len >= sizeof(ours) + sizeof(temp) - 2 &&
-	       memcmp(name, ours, sizeof(ours) - 1) == 0 &&
-	       memcmp(name + len - (sizeof(temp) - 1), temp, sizeof(temp) - 1) == 0;
+	return is_temporary(name, len);
 }
 
 const char *manifest_name(const struct manifest *manifest, const struct manifest_entry *entry)
@@ -205,10 +212,11 @@ static enum entry_kind kind_of(mode_t mode)
 	return S_ISLNK(mode) ? ENTRY_LINK : ENTRY_OTHER;
 }
 
-static bool is_passed_over(const char *name, size_t len)
+static bool is_passed_over(const struct scan *scan, const char *name, size_t len)
 {
-	return (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'))) ||
-	       manifest_ignores(name, len);
+	if (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')))
+		return true;
+	return scan->params->everything ? is_temporary(name, len) : manifest_ignores(name, len);
 }
 
 /* One name that the folder has. False: no more are taken. A name that has vanished since is passed
@@ -219,7 +227,7 @@ static bool take_name(struct scan *scan, int fd, const struct dirent64 *item)
 	size_t len = strlen(item->d_name);
 	struct statx st = {.stx_mask = 0};
 
-	if (is_passed_over(item->d_name, len))
+	if (is_passed_over(scan, item->d_name, len))
 		return true;
 	if (--scan->until_clock == 0) {
 		scan->until_clock = CLOCK_EVERY;
@@ -236,6 +244,8 @@ static bool take_name(struct scan *scan, int fd, const struct dirent64 *item)
 		return false;
 	entry->kind = item->d_type == DT_DIR ? ENTRY_FOLDER : (uint8_t)kind_of(st.stx_mode);
 	entry->inode = item->d_type == DT_DIR ? item->d_ino : st.stx_ino;
+	entry->mode = st.stx_mode & 07777;
+	entry->links = st.stx_nlink < UINT16_MAX ? (uint16_t)st.stx_nlink : UINT16_MAX;
 	entry->size = st.stx_size;
 	entry->mtime_ns = nanoseconds(&st.stx_mtime);
 	entry->ctime_ns = nanoseconds(&st.stx_ctime);
@@ -319,6 +329,9 @@ static void folder_read(struct scan *scan, uint32_t index)
 		return;
 	}
 	folder->inode = st.st_ino;
+	folder->mode = st.st_mode & 07777;
+	folder->mtime_ns =
+		(int64_t)((uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec);
 	folder->watch = scan->params->enter ? scan->params->enter(scan->params->data, fd) : -1;
 	if (folder->watch < 0)
 		made->unwatched++;
@@ -358,6 +371,8 @@ static void folder_copy(struct scan *scan, uint32_t index)
 
 	folder->known = old->known;
 	folder->inode = old->inode;
+	folder->mode = old->mode;
+	folder->mtime_ns = old->mtime_ns;
 	for (uint32_t i = 0; i < old->count; i++) {
 		const struct manifest_entry *from = &before->entries[old->first + i];
 		struct manifest_entry *entry =
@@ -424,6 +439,24 @@ static void folder_scan(struct scan *scan, uint32_t index)
 		folder_copy(scan, index);
 	}
 	add_children(scan, index);
+}
+
+uint32_t *manifest_pair(const struct manifest *manifest, const struct manifest *other)
+{
+	uint32_t *pairs = mem_resize(NULL, manifest->folder_count, sizeof(*pairs));
+
+	pairs[0] = 0;
+	for (uint32_t i = 1; i < manifest->folder_count; i++) { /* parents come first */
+		const struct manifest_folder *folder = &manifest->folders[i];
+		const struct manifest_entry *name = &manifest->entries[folder->entry];
+		const struct manifest_entry *there = NULL;
+
+		if (pairs[folder->parent] != MANIFEST_NONE)
+			there = manifest_find(other, pairs[folder->parent],
+					      manifest_name(manifest, name), name->name_len);
+		pairs[i] = there && there->kind == ENTRY_FOLDER ? there->folder : MANIFEST_NONE;
+	}
+	return pairs;
 }
 
 struct manifest *manifest_scan(const struct manifest_params *params)
