@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -225,45 +224,6 @@ struct cgroup *cgroup_new(const struct cgroup_limits *limits, struct err *err)
 	return group;
 }
 
-/* Moves this process to where it is: the kernel prepares for a move all the same. */
-static void *begin_wait(void *data)
-{
-	static const char *const controllers[] = {"pids", "memory", ""};
-	char text[16];
-	int len = snprintf(text, sizeof(text), "%d", (int)getpid());
-	bool done = false;
-
-	(void)data;
-	for (size_t i = 0; i < sizeof(controllers) / sizeof(controllers[0]) && !done; i++) {
-		cleanup_place struct cgroup_place place = CGROUP_PLACE_INIT;
-		cleanup_free char *path = NULL;
-		cleanup_fd int fd = -1;
-
-		if (!cgroup_place_find(controllers[i], &place))
-			continue;
-		path = mem_format("%s%s/cgroup.procs", place.mount, place.path);
-		fd = open(path, O_WRONLY | O_CLOEXEC);
-		done = fd >= 0 && write(fd, text, (size_t)len) == len;
-	}
-	return NULL;
-}
-
-void cgroup_prepare(void)
-{
-	pthread_attr_t attributes;
-	pthread_t thread;
-	sigset_t all, before;
-
-	if (pthread_attr_init(&attributes) != 0)
-		return;
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	(void)pthread_create(&thread, &attributes, begin_wait, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-}
-
 int cgroup_version(const struct cgroup *group)
 {
 	return group->kind->version;
@@ -272,6 +232,12 @@ int cgroup_version(const struct cgroup *group)
 const char *cgroup_name(const struct cgroup *group)
 {
 	return group->name;
+}
+
+size_t cgroup_arms(const struct cgroup *group, const struct cgroup_arm **arms)
+{
+	*arms = group->arms;
+	return group->arm_count;
 }
 
 unsigned cgroup_controllers(const struct cgroup *group)
@@ -309,10 +275,15 @@ bool cgroup_has(const struct cgroup *group, pid_t pid)
 {
 	cleanup_buf struct buf text = BUF_INIT;
 	cleanup_free char *path = mem_format("/proc/%d/cgroup", (int)pid);
-	cleanup_free char *end = mem_format("/%s\n", group->name);
-
 	/* A name of ours is no one else's. */
-	return cgroup_read_file(AT_FDCWD, path, &text) == 0 && strstr(buf_bytes(&text), end);
+	cleanup_free char *end = mem_format("/%s\n", group->name);
+	size_t found = 0;
+
+	if (cgroup_read_file(AT_FDCWD, path, &text) < 0)
+		return false;
+	for (const char *at = strstr(buf_bytes(&text), end); at; at = strstr(at + 1, end))
+		found++;
+	return found == group->arm_count;
 }
 
 int cgroup_change(struct cgroup *group, const struct cgroup_limits *limits, struct err *err)

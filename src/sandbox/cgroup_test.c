@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -108,13 +109,20 @@ static struct cgroup *make(void)
  * looked for by its name. */
 static bool is_there(const char *name)
 {
-	cleanup_free char *path = NULL;
 	cleanup_place struct cgroup_place place = CGROUP_PLACE_INIT;
 
 	if (!cgroup_place_find("memory", &place) && !cgroup_place_find("", &place))
 		return false;
-	path = mem_format("%s%s/%s", place.mount, place.path, name);
-	return access(path, F_OK) == 0;
+	for (;;) {
+		cleanup_free char *path = mem_format("%s%s/%s", place.mount, place.path, name);
+		char *slash = strrchr(place.path, '/');
+
+		if (access(path, F_OK) == 0)
+			return true;
+		if (!slash)
+			return false;
+		*slash = '\0';
+	}
 }
 
 /* A child that waits; it ends when its pipe does. */
@@ -169,6 +177,65 @@ static void test_life(void **state)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	close(end);
 	assert_false(is_there(name));
+}
+
+/* Becomes `uid` and joins with each of the descriptors. The exit status says what came of it. */
+static void __attribute__((noreturn)) join(uid_t uid, const int *fds, size_t count, int end)
+{
+	int failed = uid != geteuid() && setresuid(uid, uid, uid) < 0;
+	char byte;
+
+	for (size_t i = 0; i < count; i++)
+		failed |= write(fds[i], "0", 1) != 1;
+	(void)!write(end, "", 1);
+	(void)!read(end, &byte, 1);
+	_exit(failed);
+}
+
+static void test_join(void **state)
+{
+	const uid_t uid = geteuid() == 0 ? 65533 : geteuid();
+	struct cgroup *group = make();
+	struct err err = ERR_INIT;
+	int fds[CGROUP_TASKS_MAX], none[CGROUP_TASKS_MAX], ends[2], status;
+	size_t count = 0, count_none = 0;
+	char byte, text[16];
+	pid_t pid;
+
+	(void)state;
+	if (!group || cgroup_version(group) != 1) {
+		print_message("skipped: cannot simulate groups of version 1\n");
+		cgroup_free(group);
+		skip();
+		return;
+	}
+	assert_int_equal(cgroup_open_tasks(group, uid, fds, &count, &err), 0);
+	assert_true(count > 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(ends[0]);
+		join(uid, fds, count, ends[1]);
+	}
+	close(ends[1]);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	assert_true(cgroup_has(group, pid));
+	close(ends[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+
+	/* They move nobody of another uid, whoever writes; where they would, there are none. */
+	if (geteuid() == 0) {
+		snprintf(text, sizeof(text), "%d", (int)getpid());
+		assert_int_equal(write(fds[0], text, strlen(text)), -1);
+		assert_int_equal(errno, EACCES);
+		assert_false(cgroup_has(group, getpid()));
+		assert_int_equal(cgroup_open_tasks(group, 0, none, &count_none, &err), -1);
+		assert_int_equal(err.code, ERR_UNSUPPORTED);
+	}
+	while (count > 0)
+		close(fds[--count]);
+	cgroup_free(group);
 }
 
 static void test_gone(void **state)
@@ -315,6 +382,7 @@ int main(void)
 		cmocka_unit_test(test_parse),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_life),
+		cmocka_unit_test(test_join),
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_change),
 		cmocka_unit_test(test_sweep),
