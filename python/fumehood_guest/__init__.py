@@ -4,6 +4,7 @@ Only the standard library is needed (CPython 3.9 or later), plus the extension `
 file, or plain.py in its place where it cannot be loaded. Reading order: guest.py (the main loop),
 shell.py (one cell), wire.py and streams.py (everything that leaves the process), display.py,
 asyncio_support.py, ipython.py and ipython_shell.py, asking.py (questions about the variables),
+checkpoint.py and restore.py (copies of the guest, and what is not as it was when one wakes),
 zygote.py.
 
 The session's code lives in the same process and may do anything to it. So the engine's modules keep

@@ -6,12 +6,13 @@ ends at once: no atexit, no flush; a guest without a keeper has nobody to write 
 """
 __builtins__ = dict(__builtins__)
 
+import linecache
 import os
 import sys
 import threading
 
-from fumehood_guest import (_guest, asyncio_support, display, imports, matplotlib_backend, sources,
-                            tables, traceback_text, wire)
+from fumehood_guest import (_guest, asyncio_support, checkpoint, display, imports,
+                            matplotlib_backend, restore, sources, tables, traceback_text, wire)
 from fumehood_guest.interrupt import Interrupts
 from fumehood_guest.scripts import Script
 from fumehood_guest.shell import CompileError, Shell
@@ -23,6 +24,16 @@ _threads = threading._active  # its length is threading.active_count(), without 
 _set_cell = wire.cell_of_context.set
 
 
+class Practice(Shell):
+    """Of its cells nothing is left."""
+
+    def run(self, code, file=None):
+        super().run(code, "<practice>")
+        self.count = 0
+        del self.inputs[1:]
+        linecache.cache.pop("<practice>", None)
+
+
 class Guest:
     """Made once, in the zygote or in a cold guest; becomes a session by settle_in()."""
 
@@ -30,10 +41,26 @@ class Guest:
         self.interrupts = Interrupts()
         self.loops = asyncio_support.Loops(self.interrupts)
         self.shell = Shell(self.loops)
+        self.practice = Practice(self.loops)
         self.streams = None
         self.modules = {}
+        self.installed = False
 
     # ---- becoming a session
+
+    def install(self):
+        """What is the same in every session: in the zygote it is done for all of them."""
+        import builtins
+        self.installed = True
+        if not hasattr(builtins, "display"):
+            builtins.display = display.display
+        imports.when_imported("getpass", _replace_getpass)
+        imports.when_imported("asyncio.runners", self._asyncio_imported)
+        matplotlib_backend.install()
+        tables.install()
+        sources.install()
+        if hasattr(_guest, "copy"):
+            restore.install()
 
     def settle_in(self):
         """In the new process: descriptors 0 to 3 are in place, nothing of the session has run."""
@@ -47,15 +74,10 @@ class Guest:
         wire.note_threads()
         self.shell.install()
         builtins.input = make_input(self.streams, builtins.input)
-        if not hasattr(builtins, "display"):
-            builtins.display = display.display
-        imports.when_imported("getpass", _replace_getpass)
-        imports.when_imported("asyncio.runners", self._asyncio_imported)
+        if not self.installed:
+            self.install()
         imports.when_imported("multiprocessing.process", self._processes_imported)
         imports.when_imported("multiprocessing.spawn", self._spawn_imported)
-        matplotlib_backend.install()
-        tables.install()
-        sources.install()
         if self.shell.ipython is not None:
             self.shell.ipython.settle_in()
 
@@ -73,7 +95,8 @@ class Guest:
         from fumehood_guest import children
         children.serve(self.shell, spawn)
 
-    def hello(self):
+    def hello(self, lost=None):
+        """`lost`: in a copy that was woken, what could not come back (restore.py)."""
         pidfd = _guest.own_pidfd()
         body = {
             "protocol": _guest.PROTOCOL,
@@ -92,6 +115,8 @@ class Guest:
                 "file_extension": ".py",
             },
         }
+        if lost:
+            body["lost"] = lost
         try:
             _guest.send(wire.CONTROL, _guest.HELLO, 0, 0, wire.to_json(body), pidfd)
         finally:
@@ -109,13 +134,15 @@ class Guest:
                 order = self.next_order()
                 if order is None:
                     _exit(0)
-                kind, flags, cell, body, _ = order
+                kind, flags, cell, body, fds = order
                 if kind == _guest.RUN:
                     self.run(cell, flags, body)
                 elif kind == _guest.ASK:
                     self.ask(cell, body)
                 elif kind == _guest.ENVIRONMENT:
                     self.take_environment(body)
+                elif kind == _guest.COPY:
+                    checkpoint.obey(self, cell, fds)
         except OSError:
             _exit(1)  # the session's code has closed or replaced the control socket
 
@@ -178,6 +205,8 @@ class Guest:
         failure, compiling = None, False
         try:
             self.interrupts.begin(cell)
+            if restore.later and not state.practising:
+                restore.begin_cell()
             if script:
                 self.shell.run_script(script)
             else:
@@ -190,10 +219,21 @@ class Guest:
         status = "ok" if failure is None else self.report_error(failure, compiling)
         if not compiling:
             self.shell.after_cell(failure)
-        if matplotlib_backend.in_use():
+        if matplotlib_backend.in_use() and not state.practising:
             asyncio_support.shared.run(matplotlib_backend.show_open_figures)
         self.interrupts.armed = False
         return status
+
+    def practise(self):
+        """Runs an empty cell from end to end, of which nothing is seen (checkpoint.obey)."""
+        shell, cell, stdin = self.shell, state.cell, state.allow_stdin
+        self.shell, state.practising = self.practice, True
+        try:
+            self.run(0, 0, b"pass")
+        finally:
+            self.shell, state.practising = shell, False
+            state.cell, state.allow_stdin = cell, stdin
+            asyncio_support.shared.run(_set_cell, cell)
 
     def report_error(self, error, compiling):
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__

@@ -8,7 +8,7 @@ __builtins__ = dict(__builtins__)
 import importlib.machinery
 import sys
 
-_wanted = {}
+_wanted = {}  # {name: [actions]}
 
 
 class _Loader:
@@ -23,8 +23,7 @@ class _Loader:
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        action = _wanted.pop(self._name, None)
-        if action is not None:
+        for action in _wanted.pop(self._name, ()):
             action(module)
 
     def __getattr__(self, name):
@@ -48,6 +47,6 @@ def when_imported(name, action):
     if name in sys.modules:
         action(sys.modules[name])
         return
-    _wanted[name] = action
+    _wanted.setdefault(name, []).append(action)
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)

@@ -53,6 +53,13 @@ class Interrupts:
         handler."""
         return self.hit or self.number != 0 and _word() == self.number
 
+    def forget(self):
+        """In a copy that was woken: what has been signalled since it was made was not for it."""
+        self.armed = self.hit = False
+        self.number = 0
+        self.seen = _word()
+        self.on_wait = None
+
     def begin(self, number):
         """The code of the cell, or the work on the ask, with this number starts now. Raises at once
         if it was interrupted on its way here."""

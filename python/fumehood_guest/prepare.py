@@ -7,6 +7,9 @@ import stat
 import sys
 
 
+MERSENNE_WORDS = 624  # the state of a Mersenne twister; seed() would go a much longer way to one
+
+
 def environment(workspace):
     """A guest never sees the environment of whoever started it."""
     tmp = os.environ.get("TMPDIR", "/tmp")  # a cold guest is told where, a zygote is not
@@ -92,5 +95,7 @@ def reopen(files):
 def reseed():
     """All guests are copies of one zygote. `random` reseeds itself after a fork, numpy does not."""
     numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed()
+    if numpy_random is None:
+        return
+    numbers = sys.modules["numpy"].frombuffer(os.urandom(4 * MERSENNE_WORDS), dtype="uint32")
+    numpy_random.set_state(("MT19937", numbers, MERSENNE_WORDS))

@@ -7,6 +7,7 @@ __builtins__ = dict(__builtins__)
 
 import gc
 import io
+import select
 import sys
 
 from fumehood_guest import _guest, asking, asyncio_support, display, traceback_text, wire
@@ -34,6 +35,7 @@ QUESTIONS = (
     {"op": "variables"},
 )
 
+REHEARSE_AFTER_MS = 10
 REHEARSAL = "import sys\nx = [1, 2.5, 'text']\nx"
 
 
@@ -57,6 +59,16 @@ def run(guest):
     finally:
         sys.stdout, sys.stderr = streams
         reset(guest, names)
+
+
+def rehearse_unless_asked(guest):
+    """Whoever starts a session has a cell for it at once, which would have to wait for the
+    rehearsal; a spare session has none."""
+    guest.loops.before_cell("")  # the session's loop is made while the cell is on its way
+    asked = select.poll()
+    asked.register(wire.CONTROL, select.POLLIN)
+    if not asked.poll(REHEARSE_AFTER_MS):
+        rehearse(guest)
 
 
 def rehearse(guest):
@@ -93,6 +105,7 @@ def reset(guest, names):
         fonts.cache_clear()  # matplotlib does so in each child: open files must not be shared
     gc.collect()
     gc.freeze()  # what is here is shared by all guests: the collector must not touch its pages
+    _guest.large_pages()  # a fork copies a table entry for each page
 
 
 def forget(guest, names):

@@ -29,6 +29,7 @@ class State:
         self.owner = 0            # pid that may speak; 0 before the guest is set up
         self.cell = 0
         self.running = False      # a cell is running
+        self.practising = False   # ... of which nothing is told (guest.practise)
         self.allow_stdin = False  # ... and someone can answer input()
         self.main_thread = threading.get_ident()
         self.flush = lambda: None  # set by streams.py
@@ -138,6 +139,8 @@ def emit(kind, body=b"", flags=0, cell=None):
         return
     state.flush()
     _settle()
+    if state.practising:
+        return
     _deliver(kind, flags, own_cell() if cell is None else cell, body)
 
 

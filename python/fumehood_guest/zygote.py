@@ -57,6 +57,8 @@ class Zygote:
         self.native = self.package._guest
         self.alone = self.package.alone.Check()
         self.cold = not hasattr(self.native, "enter")
+        if not self.cold:
+            self.native.own_arenas()
         self.guest = None if self.cold else self.package.guest.Guest()
 
     # ---- warming up
@@ -102,6 +104,7 @@ class Zygote:
         if "warm-up" not in self.skipped:
             self.package.warmup.run(self.guest)
             self.check_threads("warm-up")
+        self.guest.install()
         self.guest.modules = self.versions
         self.files = self.package.prepare.open_files()
 
@@ -175,7 +178,7 @@ class Zygote:
         self.package.prepare.reopen(self.files)
         self.package.prepare.apply()
         self.guest.settle_in()
-        self.guest.main(lambda: self.package.warmup.rehearse(self.guest))
+        self.guest.main(lambda: self.package.warmup.rehearse_unless_asked(self.guest))
 
 
 def reap():

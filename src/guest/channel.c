@@ -66,8 +66,8 @@ static int body_to_memfd(const char *body, size_t len)
 	return fd;
 }
 
-static int send_once(int sock, const struct guest_header *header, const char *body, size_t len,
-		     const int *fds, size_t fd_count)
+int channel_send_once(int sock, const struct guest_header *header, const char *body, size_t len,
+		      const int *fds, size_t fd_count)
 {
 	struct iovec parts[2] = {
 		{.iov_base = (void *)(uintptr_t)header, .iov_len = sizeof(*header)},
@@ -104,10 +104,9 @@ int channel_send(int sock, struct guest_header header, const char *body, size_t 
 		return -1;
 	}
 	if (len > GUEST_INLINE_BYTES_MAX) {
-		Py_BEGIN_ALLOW_THREADS
-		memfd = body_to_memfd(body, len);
-		Py_END_ALLOW_THREADS
-		if (memfd < 0) {
+		Py_BEGIN_ALLOW_THREADS memfd = body_to_memfd(body, len);
+		Py_END_ALLOW_THREADS if (memfd < 0)
+		{
 			errno = -memfd;
 			PyErr_SetFromErrno(PyExc_OSError);
 			return -1;
@@ -118,8 +117,8 @@ int channel_send(int sock, struct guest_header header, const char *body, size_t 
 		len = 0;
 	}
 	do {
-		Py_BEGIN_ALLOW_THREADS
-		rc = send_once(sock, &header, body, len, fds, fd_count);
+		Py_BEGIN_ALLOW_THREADS rc =
+			channel_send_once(sock, &header, body, len, fds, fd_count);
 		Py_END_ALLOW_THREADS
 	} while (rc == -EINTR && PyErr_CheckSignals() == 0);
 	if (memfd >= 0)
@@ -223,8 +222,7 @@ int channel_receive(int sock, struct channel_message *message)
 		msg = (struct msghdr){.msg_iov = &part, .msg_iovlen = 1};
 		msg.msg_control = control.bytes;
 		msg.msg_controllen = sizeof(control.bytes);
-		Py_BEGIN_ALLOW_THREADS
-		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+		Py_BEGIN_ALLOW_THREADS n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
 		saved = errno;
 		Py_END_ALLOW_THREADS
 	} while (n < 0 && saved == EINTR && PyErr_CheckSignals() == 0);

@@ -133,8 +133,10 @@ settle_in(const struct enter_request *request, const char **step)
 	}
 	umask(022);
 	rc = lockdown_user(step);
-	if (rc == 0)
+	if (rc == 0) {
+		lockdown_group(request->fds + ZYGOTE_FD_TASKS, request->tasks_count);
 		rc = lockdown_limits(&request->limits, step);
+	}
 	if (rc == 0)
 		rc = lockdown_privileges(step);
 	if (rc == 0 && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
@@ -196,6 +198,7 @@ int enter_box(const struct enter_request *request, struct enter_result *result)
 				fail(shared, "fork of the guest");
 			if (guest > 0)
 				_exit(0);
+			munmap((void *)(uintptr_t)shared, sizeof(*shared));
 			become_guest(request);
 			return 0;
 		}

@@ -25,7 +25,7 @@
 
 /* ---- channel.c: SEQPACKET messages ---- */
 
-enum { CHANNEL_FDS_MAX = 16 };
+enum { CHANNEL_FDS_MAX = 20 };
 
 struct channel_message {
 	struct guest_header header;
@@ -42,6 +42,10 @@ int channel_send(int sock, struct guest_header header, const char *body, size_t 
 /* Receives one message, blocking in the same way. 1: *message is filled, 0: end of file, -1:
  * exception. */
 int channel_receive(int sock, struct channel_message *message);
+
+/* Sends one message that fits (GUEST_INLINE_BYTES_MAX), without Python: -errno. */
+int channel_send_once(int sock, const struct guest_header *header, const char *body, size_t len,
+		      const int *fds, size_t fd_count);
 
 /* A pidfd of the calling process, CLOEXEC; -errno. */
 int channel_own_pidfd(void);
@@ -69,8 +73,18 @@ int lockdown_limits(const struct lockdown_limits *limits, const char **step);
  * last of all. The descriptors stay open. */
 int lockdown_ruleset(int ruleset, const char **step);
 int lockdown_filter(int memfd, const char **step);
+/* Joins the box's control group: "0" to each. One that does not take it is no failure: the keeper
+ * looks, and moves the guest. To be called when the uid is the box's. The descriptors stay open. */
+void lockdown_group(const int *tasks, unsigned count);
 /* Registers the calling thread's rseq area again; a copy made by vfork and fork has lost it. */
 void lockdown_rseq(void);
+
+/* ---- pages.c: memory that guests share ---- */
+
+/* From now on Python's arenas lie side by side. Nothing where this Python has none to set. */
+void pages_own_arenas(void);
+/* Makes large pages of what this process has; returns how many. Some milliseconds. */
+size_t pages_collapse(void);
 
 /* ---- enter.c: from the zygote into a box ---- */
 
@@ -78,6 +92,7 @@ struct enter_request {
 	int fds[ZYGOTE_FDS];
 	struct lockdown_limits limits;
 	int has_ruleset;
+	unsigned tasks_count;
 	const char *workspace;
 	int plain; /* fork where vfork would do */
 };
@@ -93,5 +108,21 @@ struct enter_result {
  * have run.
  */
 int enter_box(const struct enter_request *request, struct enter_result *result);
+
+/* ---- copy.c: checkpoints ---- */
+
+/* Descriptors of a copy that lead nowhere any more. */
+struct copy_plugged {
+	int sockets, pipes, others; /* others: epoll, eventfd, timerfd, inotify, pidfd ... */
+};
+
+/*
+ * Makes a sleeping copy of this process, which tells GUEST_COPIED with this body (JSON, short) on
+ * `control`, the keeper's; that is closed here. The GIL is held throughout and Python's fork hooks
+ * run. Returns 1 in the process that has called; 0, each time that the copy is woken, in a living
+ * copy of it, whose descriptors 1 to 3 are new and *plugged is filled; -errno when there is none.
+ */
+int copy_make(int control, uint32_t number, const char *body, size_t len,
+	      struct copy_plugged *plugged);
 
 #endif

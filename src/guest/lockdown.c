@@ -46,6 +46,12 @@ int lockdown_user(const char **step)
 	return 0;
 }
 
+void lockdown_group(const int *tasks, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		(void)!write(tasks[i], "0", 1);
+}
+
 int lockdown_privileges(const char **step)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

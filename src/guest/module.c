@@ -151,6 +151,21 @@ static PyObject *guest_flush_c(PyObject *module, PyObject *args)
 	Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
+static PyObject *guest_own_arenas(PyObject *module, PyObject *args)
+{
+	(void)module;
+	(void)args;
+	pages_own_arenas();
+	Py_RETURN_NONE;
+}
+
+static PyObject *guest_large_pages(PyObject *module, PyObject *args)
+{
+	(void)module;
+	(void)args;
+	return PyLong_FromSize_t(pages_collapse());
+}
+
 /* enter(message, fds, plain) -> None in the guest, True in the zygote, or (step, errno) in the
  * zygote */
 static PyObject *guest_enter(PyObject *module, PyObject *args)
@@ -173,6 +188,10 @@ static PyObject *guest_enter(PyObject *module, PyObject *args)
 		return NULL;
 	}
 	memcpy((char *)&message + sizeof(message.header), bytes, (size_t)len);
+	if (message.tasks_count > ZYGOTE_FDS - ZYGOTE_FD_TASKS) {
+		PyErr_SetString(PyExc_ValueError, "malformed request to enter a box");
+		return NULL;
+	}
 	message.workspace[sizeof(message.workspace) - 1] = '\0';
 	for (Py_ssize_t i = 0; i < ZYGOTE_FDS; i++)
 		request.fds[i] = (int)PyLong_AsLong(PyTuple_GetItem(fds, i));
@@ -182,6 +201,7 @@ static PyObject *guest_enter(PyObject *module, PyObject *args)
 						  .files_max = message.files_max,
 						  .file_bytes_max = message.file_bytes_max};
 	request.has_ruleset = message.has_ruleset != 0;
+	request.tasks_count = (unsigned)message.tasks_count;
 	request.workspace = message.workspace;
 	rc = enter_box(&request, &result);
 	if (rc == 0)
@@ -189,6 +209,26 @@ static PyObject *guest_enter(PyObject *module, PyObject *args)
 	if (rc > 0)
 		Py_RETURN_TRUE;
 	return Py_BuildValue("(si)", result.step, result.error);
+}
+
+/* copy(control, number, body) -> None in the guest, (sockets, pipes, others) in a woken copy */
+static PyObject *guest_copy(PyObject *module, PyObject *args)
+{
+	struct copy_plugged plugged;
+	unsigned int number;
+	PyObject *body;
+	char *bytes;
+	Py_ssize_t len;
+	int control, rc;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "iIO:copy", &control, &number, &body) ||
+	    PyBytes_AsStringAndSize(body, &bytes, &len) < 0)
+		return NULL;
+	rc = copy_make(control, number, bytes, (size_t)len, &plugged);
+	if (rc != 0)
+		return none_or_error(rc);
+	return Py_BuildValue("(iii)", plugged.sockets, plugged.pipes, plugged.others);
 }
 
 static PyMethodDef methods[] = {
@@ -207,7 +247,11 @@ static PyMethodDef methods[] = {
 	{"set_fast", stream_set_fast, METH_VARARGS,
 	 "set_fast(stream, raw, fd): the stream to write straight through; None, None, -1: none."},
 	{"set_hook", stream_set_hook, METH_O, "hook(stream, text), for all others."},
+	{"own_arenas", guest_own_arenas, METH_NOARGS, "Arenas of Python lie side by side."},
+	{"large_pages", guest_large_pages, METH_NOARGS, "Make large pages; how many."},
 	{"enter", guest_enter, METH_VARARGS, "enter(message, fds, plain): None in the new guest."},
+	{"copy", guest_copy, METH_VARARGS,
+	 "copy(control, number, body): None; in a woken copy (sockets, pipes, others)."},
 	{NULL, NULL, 0, NULL},
 };
 

@@ -27,7 +27,8 @@ const struct guest_constant *guest_constant(size_t index);
 
 /* ---- word.c: the interrupt word ---- */
 
-/* Maps the memfd read-only and closes the descriptor. */
+/* Maps the memfd read-only, in the place of one that is mapped already, and closes the
+ * descriptor. */
 int word_map(int fd);
 /* The number of the cell or ask to interrupt; 0 without a word. */
 uint32_t word_value(void);
@@ -44,6 +45,9 @@ enum { GUEST_CONTROL_FD = 3 }; /* the control socket of a guest, by the protocol
 
 /* Keeps private copies of descriptors 1 and 2, at numbers that programs do not use by chance. */
 int order_open(void);
+/* The pipes are these from now on, in all places; this process is the guest. The descriptors stay
+ * the caller's. */
+int order_place(int out, int err);
 /* Puts descriptors 1 and 2 back where a cell has closed or redirected them. *restored counts. */
 int order_restore(int *restored);
 /* Waits until the reader has emptied both pipes, 5 ms at most. True at once when they are empty. */

@@ -52,6 +52,18 @@ int order_open(void)
 	return 0;
 }
 
+int order_place(int out, int err)
+{
+	const int fds[2] = {out, err};
+
+	for (int i = 0; i < 2; i++)
+		if (dup2(fds[i], i + 1) < 0 ||
+		    (order.fds[i] >= 0 && dup3(fds[i], order.fds[i], O_CLOEXEC) < 0))
+			return -errno;
+	order.owner = getpid();
+	return 0;
+}
+
 static int same_file(int a, int b)
 {
 	struct stat sa, sb;

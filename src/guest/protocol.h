@@ -61,11 +61,20 @@ enum guest_message {
 	 * interpreter and what it starts from now on, and names the folder for packages that are
 	 * installed in the session */
 	GUEST_ENVIRONMENT = 'V',
+	/* Between two cells: make a sleeping copy of yourself. cell: its number, never used again
+	 * in the session; one descriptor: its control socket. GUEST_COPIED on that socket answers
+	 * it, or GUEST_COPY_FAILED on the guest's own */
+	GUEST_COPY = 'C',
+	/* To a copy, which answers by end of file to its end, else by GUEST_COPY_FAILED: make a
+	 * living copy of yourself. GUEST_WAKE_FDS descriptors. Its GUEST_HELLO follows on the
+	 * control socket that it was given. */
+	GUEST_WAKE = 'W',
+	GUEST_MEASURE = 'M', /* to a copy; GUEST_MEASURED answers it */
 
 	/* guest -> keeper; bodies are JSON objects in UTF-8 unless said otherwise */
 	/* {"protocol":1,"python":"3.11.2","implementation":"CPython","shell":"ipython"|"plain",
 	 * "modules":{"numpy":"2.4.6",...},"language_info":{...}} + one descriptor: pidfd of
-	 * itself */
+	 * itself. A copy that was woken has "lost":{...} besides: what could not come back */
 	GUEST_HELLO = 'H',
 	GUEST_DISPLAY = 'd',       /* {"data":{...},"metadata":{...},"display_id":"..."?} */
 	GUEST_UPDATE = 'u',        /* as display, display_id required */
@@ -82,6 +91,21 @@ enum guest_message {
 	/* The answer to GUEST_ASK, with its number: an object as doc/protocol.md has the reply, at
 	 * most GUEST_ANSWER_BYTES_MAX; "partial":true when it was interrupted */
 	GUEST_ANSWER = 'a',
+	/* A copy sleeps; cell: its number. {"threads":["..."],"native_threads":["..."]}: what is
+	 * not in it. + one descriptor: pidfd of itself */
+	GUEST_COPIED = 'S',
+	/* cell: the number of the copy. {"errno":n,"message":"..."} */
+	GUEST_COPY_FAILED = 'F',
+	GUEST_MEASURED = 'm', /* {"private_bytes":n,"rss_bytes":n} */
+};
+
+/* Order of the descriptors that come with GUEST_WAKE: as the first of zygote_fd. */
+enum guest_wake_fd {
+	GUEST_WAKE_CONTROL,
+	GUEST_WAKE_STDOUT,
+	GUEST_WAKE_STDERR,
+	GUEST_WAKE_WORD,
+	GUEST_WAKE_FDS
 };
 
 /*
@@ -111,13 +135,16 @@ enum zygote_fd {
 	ZYGOTE_FD_NAMESPACE, /* seven of them: user, mnt, pid, net, ipc, uts, cgroup */
 	ZYGOTE_FD_FILTER = ZYGOTE_FD_NAMESPACE + 7, /* a memfd of struct sock_filter */
 	ZYGOTE_FD_RULESET,                          /* Landlock's, if the request has one */
-	ZYGOTE_FDS
+	/* up to four: the guest writes "0" to each and so joins the box's control group */
+	ZYGOTE_FD_TASKS,
+	ZYGOTE_FDS = ZYGOTE_FD_TASKS + 4
 };
 
 struct zygote_enter {
 	struct guest_header header;
 	uint64_t processes_max, files_max, file_bytes_max; /* rlimits; 0: leave */
 	uint64_t has_ruleset; /* 1; 0: ZYGOTE_FD_RULESET is any descriptor */
+	uint64_t tasks_count; /* of ZYGOTE_FD_TASKS; the others are any descriptor */
 	char workspace[64];   /* "/workspace" */
 };
 

@@ -28,6 +28,8 @@ int word_map(int fd)
 
 	if (page == MAP_FAILED)
 		return -errno;
+	if (word.page)
+		munmap((void *)(uintptr_t)word.page, GUEST_WORD_BYTES);
 	word.page = page;
 	close(fd);
 	return 0;
