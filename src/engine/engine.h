@@ -47,6 +47,14 @@ struct engine_events {
 	/* Something that the user should know, such as "garbage": unreadable messages from the
 	 * guest. */
 	void (*warning)(void *data, uint32_t cell, const char *code, const char *message);
+	/* engine_copy(): the copy sleeps, `copy_us` after it was asked for. `info` is what will not
+	 * be in it: {"threads":[..],"native_threads":[..]}, or NULL; owned by the callee. */
+	void (*copied)(void *data, uint32_t number, int64_t copy_us, struct json *info);
+	/* There is none; `came`: there was one, which has ended by itself. */
+	void (*copy_failed)(void *data, uint32_t number, bool came, const struct err *err);
+	/* engine_measure(): the memory that is the copy's alone, and all that it has. */
+	void (*copy_measured)(void *data, uint32_t number, int64_t private_bytes,
+			      int64_t rss_bytes);
 	/* The interpreter is gone, all it wrote has been delivered, and everything it had started
 	 * is killed. */
 	void (*died)(void *data, const struct engine_death *death);
@@ -85,7 +93,27 @@ struct engine_ops {
 	int (*interrupt)(struct engine *engine, uint32_t cell, struct err *err);
 	/* Answers input_request; NULL is end of file. */
 	int (*input)(struct engine *engine, const char *text, size_t len, struct err *err);
-	/* Kills the interpreter and all it started; `died` follows. */
+	/* Makes a sleeping copy of the interpreter, which must be idle, under a new number (from
+	 * 1): `copied` or `copy_failed` follows. A cell may be run meanwhile: it starts behind it.
+	 * ERR_UNSUPPORTED: this engine has none. */
+	int (*copy)(struct engine *engine, uint32_t *number, struct err *err);
+	/* From the loop, not from an event: waits at most `ms` for copies that are on their way,
+	 * and tells of them. */
+	void (*await_copies)(struct engine *engine, unsigned ms);
+	/* After `died`, instead of start(): the interpreter is a living copy of this copy, which
+	 * sleeps on. `ready`, with "lost" in it, or `failed` follows. ERR_NOT_FOUND: it has ended.
+	 */
+	int (*wake)(struct engine *engine, uint32_t number, struct err *err);
+	/* Ends a copy; an unknown number is fine. */
+	void (*drop)(struct engine *engine, uint32_t number);
+	/* `copy_measured` follows, if it lives. */
+	int (*measure)(struct engine *engine, uint32_t number, struct err *err);
+	/* It has ended, and `died` will say so: it is of no use to ask it anything. */
+	bool (*is_dying)(const struct engine *engine);
+	/* What the interpreter has in memory now, in bytes; 0: not known. About 20 us. */
+	int64_t (*memory)(const struct engine *engine);
+	/* Kills the interpreter and all it started, but for copies; `died` follows. While a copy is
+	 * on its way that is waited for. */
 	void (*kill)(struct engine *engine);
 	/* Pauses and resumes reading of output (a full disk): the writer then blocks in its pipe.
 	 */

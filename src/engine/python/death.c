@@ -3,7 +3,7 @@
  *
  * The control socket closes before the pidfd becomes readable (descriptors go before memory does),
  * so its end of file only starts a wait of three seconds: long enough to tear down gigabytes, after
- * which a guest that has merely closed its socket is killed.
+ * which it is killed. A guest that has merely closed its socket is killed at once.
  */
 #include <poll.h>
 #include <signal.h>
@@ -20,11 +20,12 @@ enum { CONTROL_CLOSED_MS = 3000, EXIT_REPORT_MS = 1000 };
 enum { STATUS_UNKNOWN = -1, STATUS_BOX_GONE = -2 };
 
 /* The wait status of the guest from PID 1, which may still be about to reap it; else a STATUS_...
+ * What is reported of other engines' guests is kept for them.
  */
 static int guest_exit_status(struct python *python)
 {
 	struct pollfd report = {.fd = box_socket(python->params.box), .events = POLLIN};
-	int status, found = STATUS_UNKNOWN;
+	int status, found = python->exit_status;
 	pid_t pid;
 
 	for (;;) {
@@ -34,6 +35,8 @@ static int guest_exit_status(struct python *python)
 			return found >= 0 ? found : STATUS_BOX_GONE;
 		if (got > 0 && pid == python->pid)
 			found = status;
+		else if (got > 0)
+			guests_exited(python->params.guests, pid, status);
 		if (got > 0)
 			continue;
 		if (found >= 0 || poll(&report, 1, EXIT_REPORT_MS) <= 0)
@@ -52,6 +55,10 @@ static void death_reason(const struct python *python, int status, char *text, si
 			 strsignal(WTERMSIG(status)));
 	else
 		snprintf(text, size, "exit status %d", WEXITSTATUS(status));
+	if (python->closed)
+		snprintf(text, size,
+			 "it closed descriptor 3, its connection to Fumehood (or became another "
+			 "program), and was killed");
 	if (python->kill_asked)
 		snprintf(text, size, "killed by the keeper");
 }
@@ -68,12 +75,16 @@ void python_pidfd_ready(struct python *python)
 		death.signal = WTERMSIG(status);
 	uv_timer_stop(python->timer);
 	death_reason(python, status, reason, sizeof(reason));
-	box_kill_others(python->params.box, NULL, 0, NULL, NULL);
+	python->dying = true;
+	python->kill_waits = false;
+	guests_settle(python); /* a copy that is on its way is not to be killed with the rest */
+	python_clear_box(python);
 	/* What it said before it died is in the socket and in the pipes: read to the end of file,
 	 * also when the reading is paused. It is bounded, and would be lost with them. */
 	while (python->state != PYTHON_ENDING && python->state != PYTHON_OFF && python_pump(python))
 		;
 	python_drain_end(python);
+	python->dying = python->closed = false;
 	if (python->state == PYTHON_OFF)
 		return;
 	python_close_guest(python);
@@ -88,7 +99,10 @@ void python_control_closed(struct python *python)
 
 	if (python->state == PYTHON_STARTING) {
 		err_set(&err, ERR_ENGINE, "the interpreter ended while it started");
-		python_start_again(python, &err);
+		if (python->waking)
+			python_start_failed(python, &err);
+		else
+			python_start_again(python, &err);
 		return;
 	}
 	if (python->state == PYTHON_OFF || python->state == PYTHON_ENDING)
@@ -96,6 +110,32 @@ void python_control_closed(struct python *python)
 	python_unwatch(python, WATCH_CONTROL);
 	python->state = PYTHON_ENDING;
 	python_arm_timer(python, CONTROL_CLOSED_MS);
+	/* One that ends has given its memory back before its descriptors (do_exit(),
+	 * kernel/exit.c): one that has some can never be heard again. */
+	if (!python->copying && python_status_bytes(python, "VmRSS:") > 0) {
+		python->closed = true;
+		python_clear_box(python);
+	}
+}
+
+void python_clear_box(struct python *python)
+{
+	pid_t spared[GUESTS_KEEP_MAX];
+	size_t count = guests_to_spare(python->params.guests, python, spared);
+
+	if (guests_are_shared(python->params.guests))
+		box_kill_brand(python->params.box, python->params.brand, spared, count, NULL, NULL);
+	else
+		box_kill_others(python->params.box, spared, count, NULL, NULL);
+}
+
+void python_copy_settled(struct python *python)
+{
+	if (!python->kill_waits)
+		return;
+	python->kill_waits = false;
+	uv_timer_stop(python->timer);
+	python_clear_box(python);
 }
 
 void python_start_failed(struct python *python, const struct err *err)
@@ -104,7 +144,7 @@ void python_start_failed(struct python *python, const struct err *err)
 	struct err told = *err;
 
 	uv_timer_stop(python->timer);
-	box_kill_others(python->params.box, NULL, 0, NULL, NULL);
+	python_clear_box(python);
 	/* A cold interpreter that failed says why on its stderr. */
 	if (python->pipes[1].fd >= 0) {
 		char tail[160];
@@ -118,6 +158,7 @@ void python_start_failed(struct python *python, const struct err *err)
 	python_close_guest(python);
 	python->state = PYTHON_OFF;
 	python->wants_pool = false;
+	python->waking = 0;
 	python->engine.events->failed(python->engine.data, &told);
 }
 
@@ -129,7 +170,10 @@ void python_timer_fired(uv_timer_t *timer)
 	if (python->state == PYTHON_STARTING) {
 		err_set(&err, ERR_TIMEOUT, "the interpreter did not start in time");
 		python_start_failed(python, &err);
+	} else if (python->kill_waits) {
+		guests_settle(python);
+		python_copy_settled(python);
 	} else if (python->state == PYTHON_ENDING) {
-		box_kill_others(python->params.box, NULL, 0, NULL, NULL);
+		python_clear_box(python);
 	}
 }

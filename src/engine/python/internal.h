@@ -5,6 +5,9 @@
  *   OFF ───────────► STARTING ─────────► IDLE ◄─────────────► RUNNING
  *    ▲                  │ death / time    │ death    done       │ death, kill()
  *    └──────────────────┴─────────────────┴─────────────────────┘
+ *   The guest of a start is a new one, or a copy that is woken (guests.h). A copy of it is made
+ *   while it is IDLE, or soon RUNNING: the order waits in its socket.
+ *
  *                        (ENDING while the control socket is closed but the process still dies;
  *                         ASKING is to ask() and its answer what RUNNING is to run() and done)
  */
@@ -19,6 +22,7 @@
 #include "base/text.h"
 #include "engine/engine.h"
 #include "engine/python/channel.h"
+#include "engine/python/guests.h"
 #include "engine/python/python.h"
 
 enum python_state {
@@ -54,7 +58,8 @@ struct python {
 	int control;
 	int pidfd;
 	pid_t pid;       /* in the box's pid namespace, read from the pidfd */
-	pid_t host_pid;  /* in ours; for /proc only */
+	pid_t host_pid;  /* in ours; for its clock only */
+	int status_fd;   /* its /proc/PID/status; -1: none */
 	clockid_t clock; /* CPU clock of the guest */
 	int64_t cpu_start_us;
 	int64_t rss_peak;
@@ -64,8 +69,15 @@ struct python {
 	uint32_t ask;  /* in state ASKING */
 	bool in_cell;  /* between run and done or death */
 	bool kill_asked;
-	unsigned tries;  /* of this start */
-	bool wants_pool; /* in state STARTING: goes on in python_pool_given() */
+	bool dying;                 /* its pidfd has said so; false again when that has been told */
+	bool closed;                /* it has closed its control socket, and lives */
+	struct python *next_in_box; /* guests.c */
+	int exit_status;            /* that another engine has heard of its guest, else -1 */
+	unsigned copying;           /* so many copies of the guest are on their way */
+	bool kill_waits;            /* ... and it is to be killed when that is settled */
+	uint32_t waking;            /* in state STARTING: the copy that wakes; 0: none */
+	unsigned tries;             /* of this start */
+	bool wants_pool;            /* in state STARTING: goes on in python_pool_given() */
 	bool sealed;
 	bool paused;
 	unsigned garbage; /* unreadable messages of this cell */
@@ -83,18 +95,27 @@ void python_start_again(struct python *python, const struct err *err);
 void python_hello(struct python *python); /* python->message is a GUEST_HELLO in state STARTING */
 void python_pool_ready(struct python *python); /* the pool has said something, or is gone */
 
+int python_wake(struct engine *engine, uint32_t number, struct err *err);
+
+/* guests.c: python->message is a GUEST_COPY_FAILED of the guest itself. */
+void python_copy_failed(struct python *python);
+
 /* output.c: reads what is there, in order. False when the guest's control socket has closed. */
 bool python_pump(struct python *python);
 void python_drain(struct python *python);     /* what FIONREAD says, of both pipes */
 void python_drain_end(struct python *python); /* ... and ends the text: nothing more can come */
 
-/* death.c */
+/* death.c: kills all in the box that is not spared, the guest too. */
+void python_clear_box(struct python *python);
+/* No copy is on its way any more. */
+void python_copy_settled(struct python *python);
 void python_control_closed(struct python *python);
 void python_pidfd_ready(struct python *python);
 void python_timer_fired(uv_timer_t *timer);
 void python_start_failed(struct python *python, const struct err *err);
 
-/* python.c */
+/* python.c: a line "NAME: n kB" of the guest's /proc/PID/status, in bytes; 0: there is none. */
+int64_t python_status_bytes(const struct python *python, const char *name);
 int python_watch(struct python *python, enum python_watch kind, int fd, struct err *err);
 void python_unwatch(struct python *python, enum python_watch kind);
 void python_close_guest(struct python *python); /* all descriptors of the present guest */

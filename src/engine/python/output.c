@@ -196,6 +196,10 @@ static void handle_message(struct python *python)
 		answer_message(python);
 		return;
 	}
+	if (header->type == GUEST_COPY_FAILED) {
+		python_copy_failed(python);
+		return;
+	}
 	/* Output may name any cell that has run; a prompt only the one that runs. */
 	if (header->cell == 0 || header->cell > python->cell || python->state == PYTHON_STARTING) {
 		garbage_met(python);
@@ -234,6 +238,12 @@ static void handle_message(struct python *python)
 	case GUEST_INPUT:
 	case GUEST_ASK:
 	case GUEST_ENVIRONMENT:
+	case GUEST_COPY:
+	case GUEST_COPIED:
+	case GUEST_COPY_FAILED:
+	case GUEST_WAKE:
+	case GUEST_MEASURE:
+	case GUEST_MEASURED:
 	case GUEST_ANSWER:
 	case GUEST_HELLO:
 	case GUEST_WAITING:

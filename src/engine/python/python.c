@@ -17,6 +17,8 @@
 #include "base/mem.h"
 #include "engine/python/internal.h"
 
+enum { COPY_MS_MAX = 5000 }; /* that a kill waits for a copy on its way */
+
 static void watcher_closed(uv_handle_t *handle)
 {
 	free(handle->data);
@@ -101,7 +103,9 @@ void python_close_guest(struct python *python)
 	fd_close(&python->pipes[1].fd);
 	fd_close(&python->control);
 	fd_close(&python->pidfd);
+	fd_close(&python->status_fd);
 	python->pid = python->host_pid = 0;
+	python->exit_status = -1;
 }
 
 void python_close_pool(struct python *python)
@@ -196,6 +200,44 @@ static int python_input(struct engine *engine, const char *text, size_t len, str
 			    text, len, err);
 }
 
+static int python_copy(struct engine *engine, uint32_t *number, struct err *err)
+{
+	struct python *python = python_of(engine);
+	struct sleeper *sleeper;
+
+	if (python->dying)
+		return err_set(err, ERR_GONE, "the interpreter has ended");
+	if (python->state != PYTHON_IDLE || python->copying >= GUESTS_COMING_MAX)
+		return err_set(err, ERR_BUSY, "the interpreter is not idle");
+	sleeper = guests_copy(python->params.guests, python, err);
+	if (!sleeper)
+		return -1;
+	*number = sleeper_number(sleeper);
+	return 0;
+}
+
+static void python_await_copies(struct engine *engine, unsigned ms)
+{
+	guests_await(python_of(engine), ms);
+}
+
+static void python_drop(struct engine *engine, uint32_t number)
+{
+	struct sleeper *sleeper = guests_find(python_of(engine)->params.guests, number);
+
+	if (sleeper)
+		sleeper_drop(sleeper);
+}
+
+static int python_measure(struct engine *engine, uint32_t number, struct err *err)
+{
+	struct sleeper *sleeper = guests_find(python_of(engine)->params.guests, number);
+
+	if (!sleeper)
+		return err_set(err, ERR_NOT_FOUND, "there is no such copy");
+	return sleeper_measure(sleeper, err);
+}
+
 static void python_kill(struct engine *engine)
 {
 	struct python *python = python_of(engine);
@@ -203,7 +245,12 @@ static void python_kill(struct engine *engine)
 	if (python->state == PYTHON_OFF)
 		return;
 	python->kill_asked = true;
-	box_kill_others(python->params.box, NULL, 0, NULL, NULL);
+	if (python->copying) {
+		python->kill_waits = true;
+		python_arm_timer(python, COPY_MS_MAX);
+		return;
+	}
+	python_clear_box(python);
 	if (python->pidfd < 0) { /* killed before its hello */
 		struct err err = ERR_INIT;
 
@@ -231,28 +278,31 @@ static void python_pause(struct engine *engine, bool paused)
 	}
 }
 
-/* VmHWM of the guest; read only after cells long enough that 30 us do not matter. */
-static int64_t guest_rss_peak(const struct python *python)
+int64_t python_status_bytes(const struct python *python, const char *name)
 {
-	char path[64];
-	cleanup_buf struct buf text = BUF_INIT;
+	char text[4096];
 	const char *line;
-	int fd;
-	ssize_t got;
+	ssize_t got =
+		python->status_fd < 0 ? -1 : pread(python->status_fd, text, sizeof(text) - 1, 0);
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)python->host_pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	got = read(fd, buf_reserve(&text, 4096), 4095);
-	close(fd);
 	if (got <= 0)
 		return 0;
-	buf_added(&text, (size_t)got);
-	line = strstr(buf_bytes(&text), "VmHWM:");
-	return line ? strtoll(line + 6, NULL, 10) * 1024 : 0;
+	text[got] = '\0';
+	line = strstr(text, name);
+	return line ? strtoll(line + strlen(name), NULL, 10) * 1024 : 0;
 }
 
+static int64_t python_memory(const struct engine *engine)
+{
+	return python_status_bytes((const struct python *)engine, "VmRSS:");
+}
+
+static bool python_is_dying(const struct engine *engine)
+{
+	return ((const struct python *)engine)->dying;
+}
+
+/* The peak is read only after cells long enough that 30 us do not matter. */
 enum { RSS_CPU_US_MIN = 5000 };
 
 static void python_usage(struct engine *engine, int64_t *cpu_us, int64_t *rss_peak_bytes)
@@ -262,7 +312,7 @@ static void python_usage(struct engine *engine, int64_t *cpu_us, int64_t *rss_pe
 
 	*cpu_us = used > 0 ? used : 0;
 	if (python->host_pid > 0 && (*cpu_us > RSS_CPU_US_MIN || python->rss_peak == 0)) {
-		int64_t peak = guest_rss_peak(python);
+		int64_t peak = python_status_bytes(python, "VmHWM:");
 
 		if (peak > 0)
 			python->rss_peak = peak;
@@ -296,6 +346,10 @@ static void python_free(struct engine *engine)
 {
 	struct python *python = python_of(engine);
 
+	/* Alone, it is the end of the box that ends them. */
+	if (guests_are_shared(python->params.guests))
+		python_clear_box(python);
+	guests_leave(python->params.guests, python);
 	python_close_guest(python);
 	python_close_pool(python);
 	uv_timer_stop(python->timer);
@@ -313,6 +367,13 @@ static const struct engine_ops PYTHON_OPS = {
 	.set_environment = python_set_environment,
 	.interrupt = python_interrupt,
 	.input = python_input,
+	.copy = python_copy,
+	.await_copies = python_await_copies,
+	.wake = python_wake,
+	.drop = python_drop,
+	.measure = python_measure,
+	.is_dying = python_is_dying,
+	.memory = python_memory,
 	.kill = python_kill,
 	.pause = python_pause,
 	.usage = python_usage,
@@ -351,7 +412,7 @@ struct engine *python_new(const struct python_params *params, struct err *err)
 	python->params = *params;
 	python->state = PYTHON_OFF;
 	python->pipes[0].fd = python->pipes[1].fd = -1;
-	python->control = python->pidfd = -1;
+	python->control = python->pidfd = python->status_fd = python->exit_status = -1;
 	if (word_open(python, err) != 0) {
 		free(python);
 		return NULL;
@@ -360,5 +421,6 @@ struct engine *python_new(const struct python_params *params, struct err *err)
 	python->timer = mem_zalloc(sizeof(*python->timer));
 	uv_timer_init(params->loop, python->timer);
 	python->timer->data = python;
+	guests_join(params->guests, python);
 	return &python->engine;
 }

@@ -28,15 +28,18 @@
 
 #include "base/err.h"
 #include "engine/engine.h"
+#include "engine/python/guests.h"
 #include "sandbox/box.h"
 #include "sandbox/policy.h"
 
 struct python_params {
 	uv_loop_t *loop;
 	struct box *box;             /* borrowed; outlives the engine */
+	struct guests *guests;       /* of the box; borrowed (guests.h) */
 	const struct policy *policy; /* borrowed: rlimits of a guest */
-	const char *python;          /* cold start: path of the interpreter; borrowed */
-	const char *cold_script;     /* cold start: path of fumehood_guest/cold.py; borrowed */
+	uint32_t brand;     /* of its guests (box.h), when there are several engines in the box */
+	const char *python; /* cold start: path of the interpreter; borrowed */
+	const char *cold_script; /* cold start: path of fumehood_guest/cold.py; borrowed */
 	int pool_fd; /* a pool connection whose ZYGOTE_READY has been read; -1: cold start. Owned by
 			the engine */
 	/* Asks for a new such connection when the pool has died; NULL for cold start. Returns -1

@@ -3,7 +3,7 @@
  *
  * The guest's end of every descriptor exists only in the guest: ours are closed right after the
  * hand-over, so that an end of file means what it says. The pid comes from the pidfd that the guest
- * sends (it can only name a process of its own namespace), never from its words.
+ * sends (box_meet()), never from its words.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +16,11 @@
 
 #include "base/mem.h"
 #include "base/socket.h"
+#include "engine/python/enter.h"
 #include "engine/python/internal.h"
 
 enum { START_TIMEOUT_WARM_MS = 20 * 1000, START_TIMEOUT_COLD_MS = 120 * 1000 };
+enum { WAKE_TIMEOUT_MS = 10 * 1000 };
 enum { PIPE_BYTES = 256 << 10, START_TRIES_MAX = 3 };
 
 /* The descriptors of a guest while they are still ours. */
@@ -83,15 +85,15 @@ static int enter_send(struct python *python, const struct guest_ends *ends, stru
 		[ZYGOTE_FD_STDERR] = ends->err,
 		[ZYGOTE_FD_WORD] = python->word_fd,
 	};
-	const int *namespaces = box_namespaces(python->params.box);
 
-	snprintf(enter.workspace, sizeof(enter.workspace), "%s", box_workspace(python->params.box));
-	memcpy(fds + ZYGOTE_FD_NAMESPACE, namespaces, BOX_NAMESPACES * sizeof(*fds));
-	fds[ZYGOTE_FD_FILTER] = box_filter(python->params.box);
-	fds[ZYGOTE_FD_RULESET] = box_ruleset(python->params.box);
-	enter.has_ruleset = fds[ZYGOTE_FD_RULESET] >= 0;
-	if (!enter.has_ruleset)
-		fds[ZYGOTE_FD_RULESET] = fds[ZYGOTE_FD_FILTER];
+	/* Whoever has built the box adds what is the box's to the order. */
+	if (!box_namespaces(python->params.box)) {
+		if (socket_send(python->params.pool_fd, &enter, sizeof(enter), fds,
+				ZYGOTE_FD_NAMESPACE) != 0)
+			return err_sys(err, "asking the pool for a guest");
+		return 0;
+	}
+	enter_add_box(python->params.box, &enter, fds);
 	box_give(python->params.box, ends->out);
 	box_give(python->params.box, ends->err);
 	if (socket_send(python->params.pool_fd, &enter, sizeof(enter), fds, ZYGOTE_FDS) != 0)
@@ -205,12 +207,50 @@ void python_start_again(struct python *python, const struct err *err)
 		python_start_failed(python, err);
 		return;
 	}
-	box_kill_others(python->params.box, NULL, 0, NULL, NULL);
+	python_clear_box(python);
 	python_close_guest(python);
 	python_close_pool(python);
 	python->state = PYTHON_OFF;
 	if (start(python, &why) != 0)
 		python_start_failed(python, &why);
+}
+
+int python_wake(struct engine *engine, uint32_t number, struct err *err)
+{
+	struct python *python = (struct python *)engine;
+	struct sleeper *sleeper = guests_find(python->params.guests, number);
+	struct guest_ends ends = {.control = -1, .out = -1, .err = -1};
+	int status = -1;
+
+	if (python->state != PYTHON_OFF)
+		return err_set(err, ERR_BUSY, "the interpreter is running already");
+	if (!sleeper)
+		return err_set(err, ERR_NOT_FOUND, "the copy has ended");
+	python->kill_asked = false;
+	*python->word = 0;
+	if (descriptors_open(python, &ends, err) == 0) {
+		const int fds[GUEST_WAKE_FDS] = {
+			[GUEST_WAKE_CONTROL] = ends.control,
+			[GUEST_WAKE_STDOUT] = ends.out,
+			[GUEST_WAKE_STDERR] = ends.err,
+			[GUEST_WAKE_WORD] = python->word_fd,
+		};
+
+		box_give(python->params.box, ends.out);
+		box_give(python->params.box, ends.err);
+		status = sleeper_wake(sleeper, python, fds, err);
+	}
+	guest_ends_release(&ends);
+	if (status == 0)
+		status = python_watch(python, WATCH_CONTROL, python->control, err);
+	if (status != 0) {
+		python_close_guest(python);
+		return -1;
+	}
+	python->waking = number;
+	python->state = PYTHON_STARTING;
+	python_arm_timer(python, WAKE_TIMEOUT_MS);
+	return 0;
 }
 
 int python_start(struct engine *engine, struct err *err)
@@ -226,50 +266,11 @@ int python_start(struct engine *engine, struct err *err)
 	return start(python, err);
 }
 
-/* Reads "Pid:" and the last number of "NSpid:" of a pidfd. */
-static int pidfd_pids(int pidfd, pid_t *host, pid_t *inside, struct err *err)
-{
-	char path[64], text[1024];
-	const char *line, *last;
-	ssize_t got;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return err_sys(err, "reading %s", path);
-	got = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[got > 0 ? got : 0] = '\0';
-	line = strstr(text, "\nPid:");
-	*host = line ? (pid_t)strtol(line + 5, NULL, 10) : -1;
-	line = strstr(text, "\nNSpid:");
-	if (!line || *host <= 0)
-		return err_set(err, ERR_ENGINE,
-			       "the guest sent something that is no pidfd of a living process");
-	line += strlen("\nNSpid:");
-	*inside = 0;
-	for (;;) {
-		char *end;
-		long pid = strtol(line, &end, 10);
-
-		if (end == line)
-			break;
-		*inside = (pid_t)pid;
-		last = strchr(line, '\n');
-		line = end;
-		if (last && line >= last)
-			break;
-	}
-	return *inside > 0
-		       ? 0
-		       : err_set(err, ERR_ENGINE, "the guest's pidfd names no process of the box");
-}
-
 /* Takes what the hello brought: the pidfd, and the words in *json. */
 static int hello_take(struct python *python, struct json **json, struct err *err)
 {
 	struct channel_message *message = &python->message;
+	struct box_guest guest;
 
 	*json = json_parse(message->body, message->body_len, &JSON_LIMITS, err);
 	if (!*json)
@@ -280,9 +281,12 @@ static int hello_take(struct python *python, struct json **json, struct err *err
 			       "(fumehood pool stop) and try again");
 	if (message->fd < 0)
 		return err_set(err, ERR_ENGINE, "the guest sent no pidfd");
-	if (pidfd_pids(message->fd, &python->host_pid, &python->pid, err) != 0)
+	if (box_meet(python->params.box, message->fd, &guest, err) != 0)
 		return -1;
 	python->pidfd = fd_take(&message->fd);
+	python->pid = guest.pid;
+	python->host_pid = guest.host_pid;
+	python->status_fd = guest.status;
 	if (clock_getcpuclockid(python->host_pid, &python->clock) != 0)
 		return err_set(err, ERR_ENGINE, "the guest ended while it started");
 	return 0;
@@ -294,7 +298,8 @@ void python_hello(struct python *python)
 	cleanup_json struct json *hello = NULL;
 
 	if (hello_take(python, &hello, &err) != 0 ||
-	    box_adopt(python->params.box, python->host_pid, &err) != 0 ||
+	    (python->params.brand &&
+	     box_brand(python->params.box, python->pid, python->params.brand, &err) != 0) ||
 	    python_watch(python, WATCH_PIDFD, python->pidfd, &err) != 0 ||
 	    python_watch(python, WATCH_OUT, python->pipes[0].fd, &err) != 0 ||
 	    python_watch(python, WATCH_ERR, python->pipes[1].fd, &err) != 0 ||
@@ -305,6 +310,7 @@ void python_hello(struct python *python)
 	python->sealed = true;
 	uv_timer_stop(python->timer);
 	python->state = PYTHON_IDLE;
+	python->waking = 0;
 	python->rss_peak = 0;
 	python->engine.events->ready(python->engine.data, hello);
 }
