@@ -347,6 +347,10 @@ void digest_apply(struct digest *digest, const struct event *event)
 	case EVENT_NOTE:
 	case EVENT_STARTED:
 	case EVENT_DIED:
+	case EVENT_COMMITTED:
+	case EVENT_CHECKPOINT:
+	case EVENT_ROLLBACK:
+	case EVENT_FORKED:
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
 	case EVENT_GAP:

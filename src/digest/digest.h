@@ -22,6 +22,9 @@
  *	[timed out: the cell was stopped at its time limit of 1 s; variables are kept]
  *	[interrupted: the cell was stopped; variables are kept]
  *	[died: the interpreter ended (signal 11); variables are lost: the session starts empty]
+ *	[died: the interpreter ended (signal 11); variables are as they were just before this cell;
+ *	not restored: thread worker; 2 connections]			(on one line)
+ *	[rolled back: variables are as they were just before this cell]
  *	[cancelled: the cell did not run]
  *
  * A cell of which nothing is to be seen gives "(no output)" in place of the parts.

@@ -263,68 +263,85 @@ static void shows_prompts(void **state)
 	end(digest, "name? Ada\nkey: \nok\nlast: ");
 }
 
+/* What is said for the body of a `finished` event; NULL: see below. */
+static const struct {
+	const char *finished;
+	const char *text;
+} ENDINGS[] = {
+	{"{\"status\":\"timeout\",\"state\":\"kept\",\"duration_us\":1034567}",
+	 "[timed out: the cell was stopped at its time limit of 1 s; variables are kept]"},
+	{"{\"status\":\"interrupted\",\"state\":\"recovered\"}",
+	 "[interrupted: the cell was stopped; variables are as they were just before this "
+	 "cell]"},
+	{"{\"status\":\"died\",\"reason\":\"signal 11\",\"state\":\"reset\"}",
+	 "[died: the interpreter ended (signal 11); variables are lost: the session starts "
+	 "empty]"},
+	{"{\"status\":\"died\",\"reason\":\"a\\u001b[31m\\nb\",\"state\":\"recovered\","
+	 "\"recovers_to\":\"c7\"}",
+	 NULL},
+	{"{\"status\":\"timeout\",\"reason\":\"wall_s\",\"state\":\"kept\",\"limit\":{"
+	 "\"name\":\"wall_s\",\"value\":0.5,\"unit\":\"s\"}}",
+	 "[timed out: the cell was stopped at its time limit of 0.5 s; variables are "
+	 "kept]"},
+	{"{\"status\":\"timeout\",\"reason\":\"cpu_s\",\"state\":\"kept\",\"limit\":{"
+	 "\"name\":\"cpu_s\",\"value\":2,\"unit\":\"s\"}}",
+	 "[timed out: the cell was stopped at the limit cpu_s of 2 s; variables are kept]"},
+	{"{\"status\":\"interrupted\",\"reason\":\"disk_bytes\",\"state\":\"kept\","
+	 "\"limit\":{"
+	 "\"name\":\"disk_bytes\",\"value\":5000000,\"unit\":\"bytes\"}}",
+	 "[interrupted: the cell was stopped (limit disk_bytes of 5.0 MB); variables are "
+	 "kept]"},
+	{"{\"status\":\"died\",\"reason\":\"out of memory: limit memory_bytes, 2 GiB\","
+	 "\"state\":\"reset\",\"limit\":{\"name\":\"memory_bytes\",\"value\":2147483648}}",
+	 "[died: the interpreter ended (out of memory: limit memory_bytes, 2 GiB); "
+	 "variables "
+	 "are lost: the session starts empty]"},
+	{"{\"status\":\"error\",\"state\":\"kept\",\"limit\":{\"name\":\"files\",\"value\":"
+	 "1024,"
+	 "\"unit\":\"files\",\"likely\":true}}",
+	 "[error: it most likely comes from the limit files of 1,024; variables are kept]"},
+	{"{\"status\":\"interrupted\",\"reason\":\"x\",\"limit\":[1]}",
+	 "[interrupted: the cell was stopped (x)]"},
+	{"{\"status\":\"cancelled\",\"state\":\"kept\"}", "[cancelled: the cell did not run]"},
+	{"{\"status\":\"ok\",\"state\":\"gone\"}", "[variables are lost: the session has ended]"},
+	{"{\"status\":\"ok\",\"state\":\"rolled_back\"}",
+	 "[rolled back: variables are as they were just before this cell]"},
+	{"{\"status\":\"interrupted\",\"state\":\"rolled_back\",\"lost\":{\"connections\":"
+	 "1}}",
+	 "[interrupted: the cell was stopped; rolled back: variables are as they were just "
+	 "before this cell; not restored: 1 connection]"},
+	{"{\"status\":\"died\",\"reason\":\"signal 11\",\"state\":\"recovered\","
+	 "\"recovers_to\":\"c2\",\"rolled_back\":[\"c3\"],\"lost\":{\"threads\":[\"work\"]}"
+	 "}",
+	 "[died: the interpreter ended (signal 11); variables are as they were just after "
+	 "cell c2; lost as well: what cell c3 did; not restored: thread work]"},
+	{"{\"status\":\"died\",\"state\":\"recovered\",\"rolled_back\":[\"c3\",\"c4\"],"
+	 "\"lost\":{}}",
+	 "[died: the interpreter ended; variables are as at the beginning of the session; "
+	 "lost as well: what cells c3 and c4 did]"},
+	{"{\"status\":\"died\",\"state\":\"reset\",\"rolled_back\":[\"c3\"],\"lost\":{"
+	 "\"connections\":1}}",
+	 "[died: the interpreter ended; variables are lost: the session starts empty]"},
+	{"{\"status\":\"novel\",\"reason\":\"x\"}", "[novel (x)]"},
+	{"{\"status\":\"error\",\"state\":\"kept\"}", ""},
+	{"{}", ""},
+};
+
 static void says_how_it_ended(void **state)
 {
-	static const struct {
-		const char *finished;
-		const char *text;
-	} CASES[] = {
-		{"{\"status\":\"timeout\",\"state\":\"kept\",\"duration_us\":1034567}",
-		 "[timed out: the cell was stopped at its time limit of 1 s; variables are kept]"},
-		{"{\"status\":\"interrupted\",\"state\":\"recovered\"}",
-		 "[interrupted: the cell was stopped; variables are as they were just before this "
-		 "cell]"},
-		{"{\"status\":\"died\",\"reason\":\"signal 11\",\"state\":\"reset\"}",
-		 "[died: the interpreter ended (signal 11); variables are lost: the session starts "
-		 "empty]"},
-		{"{\"status\":\"died\",\"reason\":\"a\\u001b[31m\\nb\",\"state\":\"recovered\","
-		 "\"recovers_to\":\"c7\"}",
-		 NULL},
-		{"{\"status\":\"timeout\",\"reason\":\"wall_s\",\"state\":\"kept\",\"limit\":{"
-		 "\"name\":\"wall_s\",\"value\":0.5,\"unit\":\"s\"}}",
-		 "[timed out: the cell was stopped at its time limit of 0.5 s; variables are "
-		 "kept]"},
-		{"{\"status\":\"timeout\",\"reason\":\"cpu_s\",\"state\":\"kept\",\"limit\":{"
-		 "\"name\":\"cpu_s\",\"value\":2,\"unit\":\"s\"}}",
-		 "[timed out: the cell was stopped at the limit cpu_s of 2 s; variables are kept]"},
-		{"{\"status\":\"interrupted\",\"reason\":\"disk_bytes\",\"state\":\"kept\","
-		 "\"limit\":{"
-		 "\"name\":\"disk_bytes\",\"value\":5000000,\"unit\":\"bytes\"}}",
-		 "[interrupted: the cell was stopped (limit disk_bytes of 5.0 MB); variables are "
-		 "kept]"},
-		{"{\"status\":\"died\",\"reason\":\"out of memory: limit memory_bytes, 2 GiB\","
-		 "\"state\":\"reset\",\"limit\":{\"name\":\"memory_bytes\",\"value\":2147483648}}",
-		 "[died: the interpreter ended (out of memory: limit memory_bytes, 2 GiB); "
-		 "variables "
-		 "are lost: the session starts empty]"},
-		{"{\"status\":\"error\",\"state\":\"kept\",\"limit\":{\"name\":\"files\",\"value\":"
-		 "1024,"
-		 "\"unit\":\"files\",\"likely\":true}}",
-		 "[error: it most likely comes from the limit files of 1,024; variables are kept]"},
-		{"{\"status\":\"interrupted\",\"reason\":\"x\",\"limit\":[1]}",
-		 "[interrupted: the cell was stopped (x)]"},
-		{"{\"status\":\"cancelled\",\"state\":\"kept\"}",
-		 "[cancelled: the cell did not run]"},
-		{"{\"status\":\"ok\",\"state\":\"gone\"}",
-		 "[variables are lost: the session has ended]"},
-		{"{\"status\":\"novel\",\"reason\":\"x\"}", "[novel (x)]"},
-		{"{\"status\":\"error\",\"state\":\"kept\"}", ""},
-		{"{}", ""},
-	};
-
 	(void)state;
-	for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+	for (size_t i = 0; i < sizeof(ENDINGS) / sizeof(ENDINGS[0]); i++) {
 		struct digest *digest = digest_new(NULL);
 		cleanup_free char *expected = NULL;
 		cleanup_free char *text = NULL;
 
 		apply(digest, EVENT_CELL, "{\"code\":\"f()\",\"timeout\":1}");
 		print(digest, false, "epoch 1\n");
-		apply(digest, EVENT_FINISHED, CASES[i].finished);
+		apply(digest, EVENT_FINISHED, ENDINGS[i].finished);
 		text = text_of(digest);
-		if (CASES[i].text) {
-			expected = mem_format("epoch 1%s%s", CASES[i].text[0] ? "\n" : "",
-					      CASES[i].text);
+		if (ENDINGS[i].text) {
+			expected = mem_format("epoch 1%s%s", ENDINGS[i].text[0] ? "\n" : "",
+					      ENDINGS[i].text);
 			assert_string_equal(text, expected);
 		} else {
 			assert_null(strchr(text, '\x1b'));

@@ -190,6 +190,10 @@ void marks_apply(struct marks *marks, const struct event *event)
 	case EVENT_NOTE:
 	case EVENT_STARTED:
 	case EVENT_DIED:
+	case EVENT_COMMITTED:
+	case EVENT_CHECKPOINT:
+	case EVENT_ROLLBACK:
+	case EVENT_FORKED:
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
 	case EVENT_NETWORK:

@@ -196,6 +196,13 @@ static void test_total(void **state)
 	assert_non_null(strstr(text, "signal 9"));
 	free(text);
 	digest = marked(0);
+	apply(digest, EVENT_FINISHED,
+	      "{\"status\":\"ok\",\"state\":\"rolled_back\",\"lost\":{\"threads\":[\"t\"]}}");
+	text = end(digest);
+	assert_string_equal(text, "[rolled back: variables are as they were just before this cell; "
+				  "not restored: thread t]");
+	free(text);
+	digest = marked(0);
 	for (int i = 0; i < 100000; i++)
 		print(digest, "some output\n");
 	text = end(digest);

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "digest/figure.h"
+#include "digest/loss.h"
 
 enum { WORD_CHARS_MAX = 200 };
 
@@ -72,15 +73,45 @@ static void put_timeout(struct buf *out, const struct json *cell, const struct j
 	}
 }
 
-static void put_state(struct buf *out, const char *state, const char *recovers_to)
+/* The cells that are lost with this one, and what of before did not come back. */
+static void put_losses(struct buf *out, const struct json *finished)
 {
+	const struct json *cells = json_get(finished, "rolled_back");
+	cleanup_buf struct buf words = BUF_INIT;
+
+	if (json_type_of(cells) == JSON_ARRAY && json_length(cells) > 0) {
+		buf_append_string(out, json_length(cells) == 1 ? "; lost as well: what cell "
+							       : "; lost as well: what cells ");
+		loss_names(out, cells);
+		buf_append_string(out, " did");
+	}
+	if (loss_words(&words, json_get(finished, "lost"))) {
+		buf_append_string(out, "; not restored: ");
+		buf_append(out, buf_bytes(&words), words.len);
+	}
+}
+
+void outcome_state(struct buf *out, const struct json *finished)
+{
+	const char *state = json_get_string(finished, "state");
+	const char *recovers_to = json_get_string(finished, "recovers_to");
+
+	if (!state)
+		return;
 	if (strcmp(state, "kept") == 0) {
 		buf_append_string(out, "variables are kept");
-	} else if (strcmp(state, "recovered") == 0) {
-		buf_append_string(out, "variables are as they were just ");
-		buf_append_string(out, recovers_to ? "after cell " : "before this cell");
-		if (recovers_to)
-			put_word(out, recovers_to);
+	} else if (strcmp(state, "recovered") == 0 && recovers_to) {
+		buf_append_string(out, "variables are as they were just after cell ");
+		put_word(out, recovers_to);
+		put_losses(out, finished);
+	} else if (strcmp(state, "recovered") == 0 &&
+		   json_length(json_get(finished, "rolled_back")) > 0) {
+		/* No checkpoint was held: of what was there before nothing is left. */
+		buf_append_string(out, "variables are as at the beginning of the session");
+		put_losses(out, finished);
+	} else if (strcmp(state, "recovered") == 0 || strcmp(state, "rolled_back") == 0) {
+		buf_append_string(out, "variables are as they were just before this cell");
+		put_losses(out, finished);
 	} else if (strcmp(state, "reset") == 0) {
 		buf_append_string(out, "variables are lost: the session starts empty");
 	} else if (strcmp(state, "gone") == 0) {
@@ -142,7 +173,9 @@ void outcome_line(struct buf *out, const struct json *cell, const struct json *f
 	if (state && !(kept && (!said || strcmp(status, "cancelled") == 0))) {
 		if (said)
 			buf_append_string(&line, "; ");
-		put_state(&line, state, json_get_string(finished, "recovers_to"));
+		if (strcmp(state, "rolled_back") == 0)
+			buf_append_string(&line, "rolled back: ");
+		outcome_state(&line, finished);
 	}
 	if (line.len > 0)
 		buf_printf(out, "[%s]", buf_bytes(&line));

@@ -10,10 +10,14 @@
 /*
  * Appends a line in brackets, without LF, or nothing: for `finished` being NULL, and for status
  * `ok` and `error` while the variables are kept. `cell` and `finished` are bodies of these events,
- * from which `timeout`, `status`, `reason`, `state`, `recovers_to` and `duration_us` are used
- * (doc/protocol.md).
+ * from which `timeout`, `status`, `reason`, `state`, `recovers_to`, `rolled_back`, `lost` and
+ * `duration_us` are used (doc/protocol.md).
  */
 void outcome_line(struct buf *out, const struct json *cell, const struct json *finished);
+
+/* Appends what the variables are now, and what did not come back: "variables are as they were just
+ * before this cell; not restored: thread work"; nothing when `finished` does not say. */
+void outcome_state(struct buf *out, const struct json *finished);
 
 /* Appends a line in brackets, without LF, for the body of a `truncated` event. */
 void outcome_truncated(struct buf *out, const struct json *body);

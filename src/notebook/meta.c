@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "notebook/undone.h"
+
 /* A member that is not of the wanted type, null included, goes. */
 static void require_type(struct json *object, const char *key, enum json_type type)
 {
@@ -64,6 +66,50 @@ static void clean_scrolled(struct json *metadata)
 		json_remove(metadata, "scrolled");
 }
 
+void meta_add_tag(struct json *metadata, const char *tag)
+{
+	struct json *tags = json_get(metadata, "tags");
+	struct json *added = json_new_string(tag, strlen(tag));
+
+	if (tags == NULL) {
+		tags = json_new_array();
+		json_set(metadata, "tags", tags);
+	}
+	if (tags_hold(tags, added))
+		json_free(added);
+	else
+		json_push(tags, added);
+}
+
+static void remove_tag(struct json *metadata, const char *tag)
+{
+	const struct json *tags = json_get(metadata, "tags");
+	struct json *left = json_new_array();
+
+	for (size_t i = 0; i < json_length(tags); i++) {
+		const char *name = json_string(json_at(tags, i), NULL);
+
+		if (name == NULL || strcmp(name, tag) != 0)
+			json_push(left, json_keep(json_at(tags, i)));
+	}
+	json_set(metadata, "tags", left);
+	if (json_length(left) == 0)
+		json_remove(metadata, "tags");
+}
+
+void meta_remove_run(struct json *metadata)
+{
+	struct json *ours = json_get(metadata, "fumehood");
+
+	json_remove(metadata, "execution");
+	if (json_type_of(json_get(ours, "rolled_back")) == JSON_NULL)
+		return;
+	json_remove(ours, "rolled_back");
+	if (json_length(ours) == 0)
+		json_remove(metadata, "fumehood");
+	remove_tag(metadata, UNDONE_TAG);
+}
+
 struct json *meta_cell(const struct json *given, bool is_code)
 {
 	struct json *metadata;
@@ -76,7 +122,7 @@ struct json *meta_cell(const struct json *given, bool is_code)
 	clean_tags(metadata);
 	require_type(metadata, "jupyter", JSON_OBJECT);
 	if (is_code) {
-		json_remove(metadata, "execution");
+		meta_remove_run(metadata);
 		require_type(metadata, "collapsed", JSON_BOOL);
 		clean_scrolled(metadata);
 	} else {

@@ -12,9 +12,15 @@
 #include "base/json.h"
 
 /* New metadata for a cell: what `given` (may be NULL or no object) may bring. `trusted` is never
- * kept; for a code cell neither is `execution`, which tells of another run. The caller owns the
+ * kept; for a code cell neither is what tells of another run (meta_remove_run). The caller owns the
  * result. */
 struct json *meta_cell(const struct json *given, bool is_code);
+
+/* Removes what tells of another run of a code cell: `execution`, and the marks of undone.h. */
+void meta_remove_run(struct json *metadata);
+
+/* Appends a tag, if it is not among those there are; `tags` is made when there are none. */
+void meta_add_tag(struct json *metadata, const char *tag);
 
 /*
  * The notebook's metadata from the `session` event's body. body.notebook.metadata, of a notebook

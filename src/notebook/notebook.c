@@ -6,6 +6,10 @@
  * when an event's id is no id by nbformat's rule. Each cell keeps its printed form until one of
  * its events, or an update of a display it shows, changes it. Events refer to cells by id only,
  * so the order in which outputs of several cells arrive does not matter.
+ *
+ * What was rolled back stays here with all it has, since a later rollback may bring it back and a
+ * reader may want it kept; only printing leaves it out or marks it (undone.h). `shown` says how a
+ * cell's printed form has it.
  */
 #include "notebook/notebook.h"
 
@@ -17,47 +21,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "notebook/emit.h"
 #include "notebook/meta.h"
-#include "notebook/outputs.h"
+#include "notebook/notebook_internal.h"
 
-enum { CELL_DEPTH = 2 };    /* a cell stands in the array of the notebook's object */
-enum { HEADING_MAX = 6 };   /* Markdown knows six levels */
-enum { CELL_ID_SIZE = 65 }; /* nbformat: 1 to 64 characters */
-
-enum cell_type { CELL_CODE, CELL_MARKDOWN, CELL_RAW };
-
-struct cell {
-	enum cell_type type;
-	char *key;             /* the `cell` of its events; NULL for notes and sections */
-	char id[CELL_ID_SIZE]; /* in the file */
-	bool id_made;          /* by this fold: gives way to an event that names it */
-	bool printed;          /* `form` is up to date (and outputs.changed is false) */
-	bool failed;           /* there was an `error` event */
-	char *source;
-	size_t source_len;
-	struct json *metadata;    /* owned, fits the schema */
-	struct json *attachments; /* shared with the event, may be NULL */
-	struct json *given; /* outputs of another run, before those of this one; may be NULL */
-	struct outputs outputs;
-	int64_t execution_count; /* -1: none */
-	bool untimed;
-	struct buf form; /* as it stands in the file */
-};
-
-struct notebook {
-	struct cell **cells;
-	size_t count;
-	size_t cap;
-	void *by_key;
-	void *by_id;
-	struct cell *recent; /* of the last event: a shortcut past by_key */
-	struct displays displays;
-	struct json *metadata;
-	unsigned ids_made;
-	bool changed;
-	bool untimed; /* new cells get no times */
-};
+enum { HEADING_MAX = 6 }; /* Markdown knows six levels */
 
 static int cell_compare_key(const void *a, const void *b)
 {
@@ -75,6 +42,7 @@ struct notebook *notebook_new(void)
 
 	notebook->displays = (struct displays)DISPLAYS_INIT;
 	notebook->metadata = json_new_object();
+	notebook->timeline = timeline_new();
 	notebook->changed = true;
 	return notebook;
 }
@@ -105,6 +73,7 @@ void notebook_free(struct notebook *notebook)
 	for (size_t i = 0; i < notebook->count; i++)
 		cell_free(notebook->cells[i]);
 	free(notebook->cells);
+	timeline_free(notebook->timeline);
 	json_free(notebook->metadata);
 	free(notebook);
 }
@@ -222,6 +191,7 @@ static void apply_cell(struct notebook *notebook, const struct event *event)
 		abort(); /* out of memory, as in base/mem */
 	cell_set_source(cell, json_get(event->body, "code"));
 	cell->metadata = meta_cell(json_get(event->body, "metadata"), true);
+	cell->place = timeline_find(notebook->timeline, event->cell);
 }
 
 /* A note of type code is a cell that was not run; attachments are for the others. */
@@ -260,7 +230,7 @@ void notebook_take(struct notebook *notebook, const struct document_cell *given,
 	if (outputs)
 		cell->execution_count = given->execution_count;
 	else
-		json_remove(cell->metadata, "execution");
+		meta_remove_run(cell->metadata);
 	cell->key = mem_string(given->id);
 	if (tsearch(cell, &notebook->by_key, cell_compare_key) == NULL)
 		abort(); /* out of memory, as in base/mem */
@@ -402,6 +372,10 @@ static void cell_apply(struct cell *cell, const struct event *event)
 	case EVENT_INPUT_REQUEST:
 	case EVENT_INPUT:
 	case EVENT_DIED:
+	case EVENT_COMMITTED:
+	case EVENT_CHECKPOINT:
+	case EVENT_ROLLBACK:
+	case EVENT_FORKED:
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
 	case EVENT_WARNING:
@@ -414,15 +388,72 @@ static void cell_apply(struct cell *cell, const struct event *event)
 	}
 }
 
+bool notebook_write_outputs(struct notebook *notebook, const char *cell, struct buf *out)
+{
+	struct emit emit = EMIT_INIT(out, true, 0);
+	const struct cell *found = cell_find(notebook, cell);
+
+	if (found == NULL)
+		return false;
+	outputs_emit(&found->outputs, found->given, NULL, &emit);
+	return true;
+}
+
+/* --- what was rolled back --------------------------------------------------------------------- */
+
+/* Looks at all cells again after fates or the wish have changed. */
+static void review(struct notebook *notebook)
+{
+	bool keep = notebook_keeps(notebook, NOTEBOOK_AS_SAID);
+
+	for (size_t i = 0; i < notebook->count; i++) {
+		struct cell *cell = notebook->cells[i];
+		enum undone shown = undone_of(cell->place, keep);
+		const char *remark = shown == UNDONE_MARKED ? undone_remark(cell->place) : NULL;
+
+		if (shown == cell->shown && remark == cell->remark)
+			continue;
+		cell->shown = shown;
+		cell->remark = remark;
+		cell->printed = false;
+		notebook->changed = true;
+	}
+}
+
+enum notebook_rolled_back notebook_rolled_back_from_name(const char *name)
+{
+	if (name != NULL && strcmp(name, "keep") == 0)
+		return NOTEBOOK_KEEP;
+	return name != NULL && strcmp(name, "omit") == 0 ? NOTEBOOK_OMIT : NOTEBOOK_AS_SAID;
+}
+
+void notebook_set_rolled_back(struct notebook *notebook, enum notebook_rolled_back what)
+{
+	notebook->wanted = what;
+	review(notebook);
+}
+
+static void apply_session(struct notebook *notebook, const struct json *body)
+{
+	const char *said = json_get_string(json_get(body, "notebook"), "rolled_back");
+
+	json_free(notebook->metadata);
+	notebook->metadata = meta_notebook(body);
+	notebook->said = notebook_rolled_back_from_name(said);
+	notebook->changed = true;
+	review(notebook);
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
 void notebook_apply(struct notebook *notebook, const struct event *event)
 {
 	const struct json *body = event->body;
+	bool undone = timeline_apply(notebook->timeline, event);
 	struct cell *cell;
 
 	if (event->type == EVENT_SESSION) {
-		json_free(notebook->metadata);
-		notebook->metadata = meta_notebook(body);
-		notebook->changed = true;
+		apply_session(notebook, body);
 	} else if (event->type == EVENT_SECTION) {
 		apply_section(notebook, body);
 	} else if (event->type == EVENT_NOTE) {
@@ -433,122 +464,12 @@ void notebook_apply(struct notebook *notebook, const struct event *event)
 		if (displays_update(&notebook->displays, json_get(body, "display_id"),
 				    json_get(body, "data"), json_get(body, "metadata")))
 			notebook->changed = true;
-	} else {
-		cell = cell_find(notebook, event->cell);
-		if (cell == NULL)
-			return;
+	} else if ((cell = cell_find(notebook, event->cell)) != NULL) {
 		cell_apply(cell, event);
 		/* A display may have changed other cells: any change of outputs counts. */
 		if (cell->outputs.changed || !cell->printed)
 			notebook->changed = true;
 	}
-}
-
-/* --- printing --------------------------------------------------------------------------------- */
-
-static void cell_emit(const struct cell *cell, struct emit *emit)
-{
-	static const char *const names[] = {"code", "markdown", "raw"};
-	const char *name = names[cell->type];
-
-	emit_open(emit, '{');
-	if (cell->attachments != NULL) {
-		emit_key(emit, "attachments");
-		emit_attachments(emit, cell->attachments);
-	}
-	emit_key(emit, "cell_type");
-	emit_string(emit, name, strlen(name));
-	if (cell->type == CELL_CODE) {
-		emit_key(emit, "execution_count");
-		if (cell->execution_count >= 0)
-			emit_int(emit, cell->execution_count);
-		else
-			emit_null(emit);
-	}
-	emit_key(emit, "id");
-	emit_string(emit, cell->id, strlen(cell->id));
-	emit_key(emit, "metadata");
-	emit_value(emit, cell->metadata);
-	if (cell->type == CELL_CODE) {
-		emit_key(emit, "outputs");
-		outputs_emit(&cell->outputs, cell->given, emit);
-	}
-	emit_key(emit, "source");
-	emit_lines(emit, cell->source, cell->source_len);
-	emit_close(emit, '}');
-}
-
-/* Brings the printed form up to date. */
-static void cell_print(struct cell *cell)
-{
-	struct emit emit = EMIT_INIT(&cell->form, false, CELL_DEPTH);
-
-	if (cell->printed && !cell->outputs.changed)
-		return;
-	buf_clear(&cell->form);
-	cell_emit(cell, &emit);
-	cell->printed = true;
-	cell->outputs.changed = false;
-}
-
-static void emit_foot(struct notebook *notebook, struct emit *emit)
-{
-	emit_key(emit, "metadata");
-	emit_value(emit, notebook->metadata);
-	emit_key(emit, "nbformat");
-	emit_int(emit, 4);
-	emit_key(emit, "nbformat_minor");
-	emit_int(emit, 5);
-	emit_close(emit, '}');
-}
-
-void notebook_write(struct notebook *notebook, struct buf *out)
-{
-	struct emit emit = EMIT_INIT(out, false, 0);
-	size_t bytes = 0;
-
-	for (size_t i = 0; i < notebook->count; i++) {
-		cell_print(notebook->cells[i]);
-		bytes += notebook->cells[i]->form.len + CELL_DEPTH + 2;
-	}
-	buf_reserve(out, bytes);
-	emit_open(&emit, '{');
-	emit_key(&emit, "cells");
-	emit_open(&emit, '[');
-	for (size_t i = 0; i < notebook->count; i++) {
-		const struct buf *form = &notebook->cells[i]->form;
-
-		emit_item(&emit);
-		buf_append(out, buf_bytes(form), form->len);
-	}
-	emit_close(&emit, ']');
-	emit_foot(notebook, &emit);
-	buf_append_char(out, '\n');
-	notebook->displays.generation++;
-	notebook->changed = false;
-}
-
-void notebook_write_joined(struct notebook *notebook, struct buf *out)
-{
-	struct emit emit = EMIT_INIT(out, true, 0);
-
-	emit_open(&emit, '{');
-	emit_key(&emit, "cells");
-	emit_open(&emit, '[');
-	for (size_t i = 0; i < notebook->count; i++) {
-		emit_item(&emit);
-		cell_emit(notebook->cells[i], &emit);
-	}
-	emit_close(&emit, ']');
-	emit_foot(notebook, &emit);
-}
-
-bool notebook_changed(const struct notebook *notebook)
-{
-	return notebook->changed;
-}
-
-size_t notebook_cell_count(const struct notebook *notebook)
-{
-	return notebook->count;
+	if (undone)
+		review(notebook);
 }

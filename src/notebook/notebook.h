@@ -22,6 +22,16 @@
  *               outputs of the event's cell, also after its finished
  *   finished    execution_count, the other times; status died, timeout, interrupted, cancelled
  *               without an `error` event gets an `error` output that says so
+ *   rollback, and a `finished` of state rolled_back
+ *               cells whose effect someone had undone are left out, or kept with the tag
+ *               `rolled-back`, metadata `fumehood` {`rolled_back` {`by`}} and a line of output
+ *               that says so, by option. A rollback to a checkpoint that they are in brings them
+ *               back as they were. Cells that died stay: their output is the record of it
+ *   finished, died of state recovered
+ *               cells that were lost with it, which nobody asked for, are kept and marked in
+ *               either case
+ * Notes and sections stay where they are, and so does what a cell that is left out has done to the
+ * displays of others: it was to be seen there.
  * (The input of a password is never in the journal, so it cannot be here.)
  */
 #ifndef FH_NOTEBOOK_NOTEBOOK_H
@@ -39,6 +49,16 @@
 
 struct notebook;
 
+/* What becomes of cells that were rolled back. */
+enum notebook_rolled_back {
+	NOTEBOOK_AS_SAID, /* by the session's own wish: `notebook.rolled_back` of its first event */
+	NOTEBOOK_OMIT,    /* which is also the wish of a session that says nothing */
+	NOTEBOOK_KEEP
+};
+
+/* "omit" and "keep"; anything else, NULL too, is NOTEBOOK_AS_SAID. */
+enum notebook_rolled_back notebook_rolled_back_from_name(const char *name);
+
 struct notebook *notebook_new(void);
 void notebook_free(struct notebook *notebook);
 
@@ -49,8 +69,11 @@ void notebook_apply(struct notebook *notebook, const struct event *event);
 
 /* Adds a cell of a notebook that was read, whether or not it is run: events whose `cell` is its id
  * then go to it. `outputs`: with the outputs and the count it had. Parts of it are shared, not
- * copied. */
+ * copied. It is never left out nor marked: it is not ours. */
 void notebook_take(struct notebook *notebook, const struct document_cell *cell, bool outputs);
+
+/* How notebook_write() prints cells that were rolled back, from now on. */
+void notebook_set_rolled_back(struct notebook *notebook, enum notebook_rolled_back what);
 
 /* From now on cells that are added get no metadata.execution. */
 void notebook_omit_timing(struct notebook *notebook);
@@ -61,9 +84,16 @@ bool notebook_changed(const struct notebook *notebook);
 /* Appends the whole file, LF at the end. */
 void notebook_write(struct notebook *notebook, struct buf *out);
 
-/* The notebook as nbformat.read() gives it: multi-line strings joined. One compact JSON text. */
-void notebook_write_joined(struct notebook *notebook, struct buf *out);
+/* The notebook as nbformat.read() gives it: multi-line strings joined. One compact JSON text.
+ * `what`: NOTEBOOK_AS_SAID for as notebook_write() has it. */
+void notebook_write_joined(struct notebook *notebook, enum notebook_rolled_back what,
+			   struct buf *out);
 
+/* Appends the outputs of the cell with this event id, left out or not and without a mark, as in
+ * notebook_write_joined(): a JSON array. False when there is no such cell. */
+bool notebook_write_outputs(struct notebook *notebook, const char *cell, struct buf *out);
+
+/* Of those that notebook_write() prints. */
 size_t notebook_cell_count(const struct notebook *notebook);
 
 #endif

@@ -1,11 +1,11 @@
 /*
  * Folds event lines from stdin into a notebook on stdout; a tool for tests, not installed.
  *
- *   notebook_fold [--joined] [--each] < journal.ndjson > notebook.ipynb
+ *   notebook_fold [--joined] [--each] [--keep] < journal.ndjson > notebook.ipynb
  *
  * --joined writes the form that nbformat.read() gives; --each also prints the notebook after
  * every event, into nothing, so that the cache of printed cells is exercised as a live session
- * does it.
+ * does it; --keep keeps cells that were rolled back.
  */
 #include <string.h>
 
@@ -58,6 +58,8 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		joined = joined || strcmp(argv[i], "--joined") == 0;
 		each = each || strcmp(argv[i], "--each") == 0;
+		if (strcmp(argv[i], "--keep") == 0)
+			notebook_set_rolled_back(notebook, NOTEBOOK_KEEP);
 	}
 	for (;;) {
 		size_t got = fread(buf_reserve(&input, 1 << 16), 1, 1 << 16, stdin);
@@ -68,7 +70,7 @@ int main(int argc, char **argv)
 	}
 	if (fold(notebook, &input, each) == 0) {
 		if (joined)
-			notebook_write_joined(notebook, &output);
+			notebook_write_joined(notebook, NOTEBOOK_AS_SAID, &output);
 		else
 			notebook_write(notebook, &output);
 		if (fwrite(buf_bytes(&output), 1, output.len, stdout) == output.len)

@@ -49,7 +49,7 @@ static struct json *fold(const char *const *lines)
 	}
 	notebook_write(late, &late_form);
 	assert_string_equal(buf_bytes(&live_form), buf_bytes(&late_form));
-	notebook_write_joined(live, &joined);
+	notebook_write_joined(live, NOTEBOOK_AS_SAID, &joined);
 	json = json_parse(buf_bytes(&joined), joined.len, &JSON_LIMITS, &err);
 	if (json == NULL)
 		fail_msg("%s", err.text);

@@ -360,8 +360,8 @@ static void output_emit_error(const struct output *output, struct emit *emit)
 /* An output of a file: its members in the order of their names, texts as lines. */
 static void given_emit(const struct json *output, struct emit *emit)
 {
-	static const char *const keys[] = {"data",     "ename",       "evalue", "execution_count",
-					   "metadata", "name",        "output_type", "text",
+	static const char *const keys[] = {"data",     "ename", "evalue",      "execution_count",
+					   "metadata", "name",  "output_type", "text",
 					   "traceback"};
 	const char *type = json_get_string(output, "output_type");
 	bool is_result = type != NULL && strcmp(type, "execute_result") == 0;
@@ -387,7 +387,22 @@ static void given_emit(const struct json *output, struct emit *emit)
 	emit_close(emit, '}');
 }
 
-void outputs_emit(const struct outputs *outputs, const struct json *before, struct emit *emit)
+static void remark_emit(const char *remark, struct emit *emit)
+{
+	cleanup_free char *line = mem_format("%s\n", remark);
+
+	emit_open(emit, '{');
+	emit_key(emit, "name");
+	emit_string(emit, "stderr", 6);
+	emit_key(emit, "output_type");
+	emit_string(emit, "stream", 6);
+	emit_key(emit, "text");
+	emit_lines(emit, line, strlen(line));
+	emit_close(emit, '}');
+}
+
+void outputs_emit(const struct outputs *outputs, const struct json *before, const char *remark,
+		  struct emit *emit)
 {
 	emit_open(emit, '[');
 	for (size_t i = 0; i < json_length(before); i++) {
@@ -410,6 +425,10 @@ void outputs_emit(const struct outputs *outputs, const struct json *before, stru
 			break;
 		}
 		emit_close(emit, '}');
+	}
+	if (remark != NULL) {
+		emit_item(emit);
+		remark_emit(remark, emit);
 	}
 	emit_close(emit, ']');
 }

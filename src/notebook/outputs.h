@@ -67,7 +67,9 @@ bool displays_update(struct displays *displays, struct json *display_id, struct 
 		     struct json *metadata);
 
 /* The array of outputs. `before` (may be NULL): outputs of a file that keep the schema, with joined
- * texts, which come first. */
-void outputs_emit(const struct outputs *outputs, const struct json *before, struct emit *emit);
+ * texts, which come first. `remark` (may be NULL): a line of Fumehood's own on stderr, an output of
+ * its own behind all others. */
+void outputs_emit(const struct outputs *outputs, const struct json *before, const char *remark,
+		  struct emit *emit);
 
 #endif

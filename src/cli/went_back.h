@@ -1,0 +1,30 @@
+/*
+ * What a return to a checkpoint has done, in words for people: shared by rollback, reset, and the
+ * cells of `run --atomic` and `run --try`.
+ */
+#ifndef FH_CLI_WENT_BACK_H
+#define FH_CLI_WENT_BACK_H
+
+#include <fumehood.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+/* The value of --files, "yes" or "no". ERR_USAGE. */
+int went_back_files(const char *text, enum fh_files *files, struct err *err);
+
+/* Appends the ids of the cells that are not in the state any more: "rolled back: c5, c6\n", or that
+ * there are none. */
+void went_back_cells(struct buf *out, const struct json *body);
+
+/* Appends lines about what did not come back (`lost`) and about files (`files`), each with LF and
+ * escaped, nothing where there is nothing to say. `body` is a reply or an event (doc/protocol.md,
+ * "Checkpoints"). */
+void went_back_rest(struct buf *out, const struct json *body);
+
+/* Prints the reply to `rollback` or `reset`. `first` says what the state is when no cell is in it.
+ * Returns the exit status. */
+int went_back_print(const struct json *reply, const char *first);
+
+#endif
