@@ -12,6 +12,7 @@
  *
  *     start CODE         starts a session and, if CODE is not empty, runs it as the first cell
  *     spare CODE         the same, with a session that the pool keeps ready, if there is one
+ *     bare CODE          the same, in tier none: without any sandbox
  *                        -> start_us both_us keeper_pid directory
  *     run N CODE         N cells, one after the other -> N lines: us bytes_of_stdout events status
  *     interrupt MS CODE  runs the cell, interrupts it MS after it began
@@ -87,7 +88,7 @@ static long keeper_pid(const struct fh_session *session)
 	return at ? strtol(at + 6, NULL, 10) : 0;
 }
 
-static int order_start(struct bench *bench, bool spare)
+static int order_start(struct bench *bench, bool spare, enum fh_tier tier)
 {
 	struct fh_error error = FH_ERROR_INIT;
 	struct fh_result result = FH_RESULT_INIT;
@@ -99,6 +100,7 @@ static int order_start(struct bench *bench, bool spare)
 	fh_start_params_init(&params);
 	params.python = bench->python;
 	params.without_spare = !spare;
+	params.tier = tier;
 	session = fh_start(&params, &error);
 	if (!session)
 		return failed(&error);
@@ -245,9 +247,11 @@ static int obey(struct bench *bench, const char *line)
 	size_t len;
 
 	if (sscanf(line, "start %zu", &len) == 1 && bench->count < SESSIONS_MAX)
-		return read_code(bench, len) == 0 ? order_start(bench, false) : -1;
+		return read_code(bench, len) == 0 ? order_start(bench, false, FH_TIER_SANDBOX) : -1;
 	if (sscanf(line, "spare %zu", &len) == 1 && bench->count < SESSIONS_MAX)
-		return read_code(bench, len) == 0 ? order_start(bench, true) : -1;
+		return read_code(bench, len) == 0 ? order_start(bench, true, FH_TIER_SANDBOX) : -1;
+	if (sscanf(line, "bare %zu", &len) == 1 && bench->count < SESSIONS_MAX)
+		return read_code(bench, len) == 0 ? order_start(bench, false, FH_TIER_NONE) : -1;
 	if (bench->count > 0 && sscanf(line, "run %ld %zu", &number, &len) == 2)
 		return read_code(bench, len) == 0 ? order_run(bench, number) : -1;
 	if (bench->count > 0 && sscanf(line, "interrupt %ld %zu", &number, &len) == 2)

@@ -1,5 +1,5 @@
-"""The two sides of every row, with the same methods: Fumehood through libfumehood, ipykernel
-through jupyter_client.
+"""The two sides of every row, with the same methods: Fumehood through libfumehood (and, where it is
+named so, through the Python SDK), ipykernel through jupyter_client.
 
 A side starts sessions; a session has
 
@@ -80,8 +80,15 @@ class Fumehood:
 
     def layers(self, n, folder):
         """Samples in ms by the name of the layer."""
+        return self.samples("bench-layers", n, folder)
+
+    def snapshots(self, n, folder):
+        """The same by what was done; leaves the folders `small` and `large` there."""
+        return self.samples("bench-snapshot", n, folder)
+
+    def samples(self, program, n, folder):
         out = subprocess.run(
-            [self.build + "/bench/bench-layers", str(n), folder],
+            [f"{self.build}/bench/{program}", str(n), folder],
             check=True, capture_output=True, text=True,
         ).stdout
         found = {}
@@ -154,8 +161,9 @@ class FumehoodSession:
         expect(line and not line.startswith("failed"), line.strip() or "the client has died")
         return line.rstrip("\n").split(" ", 3)
 
-    def start(self, code="1+1", spare=False):
-        self._order("spare" if spare else "start", code)
+    def start(self, code="1+1", how="start"):
+        """`how`: "spare", with the pool's; "bare", in tier none."""
+        self._order(how, code)
         ready, answered, pid, self.directory = self._answer()
         self.keepers.append(int(pid))
         return int(ready) / 1000, int(answered) / 1000
@@ -199,6 +207,52 @@ class FumehoodSession:
             self.keepers.pop()
         self.process.communicate(timeout=60)
         return machine.median(times)
+
+
+# ---------------------------------------------------------------- Fumehood, by the Python SDK
+
+
+class Sdk:
+    """In this process, as the peer's client is."""
+
+    name = "fumehood (SDK)"
+
+    def __init__(self, fumehood):
+        root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        if root + "/sdk/python" not in sys.path:
+            sys.path.insert(0, root + "/sdk/python")
+        os.environ.update(FUMEHOOD=fumehood.build + "/fumehood", FUMEHOOD_LIBEXEC=fumehood.build,
+                          FUMEHOOD_PYTHON=sys.executable)
+
+    def session(self):
+        return SdkSession()
+
+
+class SdkSession:
+    def start(self, code="1+1", spare=None):
+        import fumehood
+
+        began = time.perf_counter()
+        self.session = fumehood.Session(spare=spare)
+        ready = time.perf_counter()
+        result = self.session.run(code)
+        answered = time.perf_counter()
+        expect(result.ok, f"the first cell ended as {result.status}: {result.error}")
+        return (ready - began) * 1e3, (answered - began) * 1e3
+
+    def run(self, code, n=1, max_chars=8000):
+        cells = []
+        for _ in range(n):
+            began = time.perf_counter()
+            result = self.session.run(code, max_chars=max_chars)
+            cells.append(Cell((time.perf_counter() - began) * 1e3, len(result.stdout),
+                              result.status))
+        return cells
+
+    def stop(self):
+        began = time.perf_counter()
+        self.session.close()
+        return (time.perf_counter() - began) * 1e3
 
 
 # ---------------------------------------------------------------- ipykernel
@@ -279,6 +333,11 @@ class KernelSession:
             status, chars = self._wait(self.client.execute(code))
             cells.append(Cell((time.perf_counter() - began) * 1e3, chars, status))
         return cells
+
+    def restart(self):
+        """All variables are lost."""
+        self.manager.restart_kernel(now=True)
+        self.client.wait_for_ready(timeout=60)
 
     def interrupt(self, code):
         request = self.client.execute(code)

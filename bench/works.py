@@ -9,9 +9,13 @@ import concurrent.futures
 import contextlib
 import json
 import os
+import shutil
+import subprocess
 import time
 
+import checkpoints as checkpoint_rows
 import machine
+import sides
 from sides import expect
 
 IMPORTS = "import numpy, pandas, matplotlib.pyplot\n"
@@ -70,7 +74,7 @@ def start(bench):
     def once_spare():
         bench.fumehood.until_spare()
         session = bench.fumehood.session()
-        times = session.start(IMPORTS + "1+1", spare=True)
+        times = session.start(IMPORTS + "1+1", "spare")
         session.stop()
         return times[1]
 
@@ -138,6 +142,43 @@ def roundtrip(bench):
         [machine.quantile(peers, 0.95)],
         note=f"... p95 {machine.quantile(floor, 0.95):.3f} ms",
     )
+
+
+def sdk(bench):
+    """Both clients in Python, in this process: from before the session is asked for until `x=1` has
+    ended; and `x=1`, until its end is in, with the text for a model and without."""
+    side = sides.Sdk(bench.fumehood)
+
+    def once(spare):
+        if spare:
+            bench.fumehood.until_spare()
+        session = side.session()
+        times = session.start("x=1", spare)
+        session.stop()
+        return times[1]
+
+    once(False)  # starts the pool, and asks `fumehood` for the settings, once in a process
+    spares, ours, peers = [], [], []
+    for _ in range(bench.size(5, 1)):
+        for _ in range(bench.size(5, 2)):
+            spares.append(once(True))
+            ours.append(once(False))
+        session = bench.ipykernel.session()
+        peers.append(session.start("x=1")[1])
+        session.stop()
+    yield Row("sdk", "Session() and run x=1, with the pool's spare", spares, peers, goal=1 / 200)
+    yield Row("sdk", "Session() and run x=1, warm pool", ours, peers, goal=1 / 20)
+    ours, bare, peers = [], [], []
+    with bench.session(side) as mine, bench.session(bench.ipykernel) as theirs:
+        for session in (mine, theirs):
+            session.run("x=1", 50)
+        for _ in range(bench.size(4, 1)):
+            n = bench.size(250, 20)
+            ours += check(mine.run("x=1", n))
+            bare += check(mine.run("x=1", n, max_chars=0))
+            peers += check(theirs.run("x=1", n))
+    yield Row("sdk", "x=1, p50", ours, peers, goal=1 / 10)
+    yield Row("sdk", "x=1 without its text, p50", bare, peers, goal=1 / 10)
 
 
 def check(cells, chars=0):
@@ -291,6 +332,26 @@ def oneshot(bench):
     )
 
 
+def roundtrip_without(bench):
+    """The cell `x=1` in the sandbox, and (right) in tier none. In an environment that has nothing,
+    with the loop made: else one interpreter would have to look after more than the other."""
+    ours, bare = [], []
+    python = without_ipython(bench)
+    sessions = bench.fumehood.session(python), bench.fumehood.session(python)
+    try:
+        for session, how in zip(sessions, ("start", "bare")):
+            session.start("import asyncio\nawait asyncio.sleep(0)", how)
+            session.run("x=1", 50)
+        for _ in range(bench.size(10, 1)):
+            for session, times in zip(sessions, (ours, bare)):
+                times += check(session.run("x=1", bench.size(200, 20)))
+    finally:
+        for session in sessions:
+            session.stop()
+    return Row("sandbox", "x=1, beside the same in tier none", ours, bare, goal=1.1,
+               note="both columns are Fumehood's")
+
+
 def sandbox(bench):
     """A session in tier full, without the spare, until the answer of a cell that uses numpy, pandas
     and matplotlib, beside bwrap and a Python that does nothing; whole one-shot runs with numpy,
@@ -328,10 +389,44 @@ def sandbox(bench):
               ours, peers, goal=1)
     yield Row("sandbox", "a one-shot run with numpy, four at a time, beside bwrap + python",
               rates, peer_rates, goal=1, note="milliseconds a run: 1,000 / x a second")
+    yield roundtrip_without(bench)
     layers = bench.fumehood.layers(bench.size(100, 5), bench.folder)
     bare = layers.pop("a process")
     for name, samples in layers.items():
         yield Row("sandbox", name, samples, bare, note="beside a process without any")
+
+
+def snapshots(bench):
+    """The files of a workspace, kept so that they can be restored: 1,000 files of 10 kB, and one of
+    50 MB, beside `cp -a` of the same folder to the same disk (caches warm on both sides)."""
+
+    def copied(name):
+        folder, copy = f"{place}/{name}", f"{place}/copy"
+        began = time.perf_counter()
+        subprocess.run(["cp", "-a", folder, copy], check=True)
+        ms = (time.perf_counter() - began) * 1e3
+        shutil.rmtree(copy)
+        return ms
+
+    place = bench.folder + "/files"
+    os.mkdir(place)
+    samples, small, large = {}, [], []
+    for _ in range(bench.size(10, 1)):
+        for name, values in bench.fumehood.snapshots(bench.size(3, 1), place).items():
+            samples.setdefault(name, []).extend(values)
+        small += [copied("small") for _ in range(3)]
+        large += [copied("large") for _ in range(3)]
+    many = "1,000 files of 10 kB, "
+    yield Row("snapshots", many + "first time", samples["first"], small)
+    yield Row("snapshots", many + "unchanged", samples["unchanged"], small, goal=1 / 20)
+    yield Row("snapshots", many + "one changed", samples["one changed"], small)
+    for what in (
+        "differences, 100 changed",
+        "restored, 100 changed",
+        "restored, 100 changed and open",
+    ):
+        yield Row("snapshots", many + what, samples[what], small)
+    yield Row("snapshots", "one file of 50 MB, first time", samples["large"], large)
 
 
 def write_notebook(path, sources):
@@ -465,13 +560,19 @@ def variables(bench):
     yield Row("variables", "the first 100 of them", few, peers, note="what is on a screen")
 
 
-def ipython(bench):
-    """A cell in an environment with IPython, and (right) in one without."""
+def without_ipython(bench):
+    """The Python of an environment that has nothing."""
     import venv
 
     folder = bench.folder + "/without-ipython"
-    venv.create(folder, symlinks=True)
-    sessions = bench.fumehood.session(), bench.fumehood.session(folder + "/bin/python")
+    if not os.path.exists(folder):
+        venv.create(folder, symlinks=True)
+    return folder + "/bin/python"
+
+
+def ipython(bench):
+    """A cell in an environment with IPython, and (right) in one without."""
+    sessions = bench.fumehood.session(), bench.fumehood.session(without_ipython(bench))
     try:
         for session in sessions:
             session.start()
@@ -488,17 +589,26 @@ def ipython(bench):
             session.stop()
 
 
+def checkpoints(bench):
+    """Checkpoints, recoveries, rollbacks and forks, beside restarting the kernel and running all
+    cells again (and, for a fork, beside pickling); and what they cost the cells that run."""
+    yield from checkpoint_rows.rows(bench, Row)
+
+
 WORKS = {
     work.__name__: work
     for work in (
         start,
         roundtrip,
+        sdk,
         output,
         memory,
         growth,
         interrupt,
         oneshot,
         sandbox,
+        snapshots,
+        checkpoints,
         notebook,
         saves,
         variables,

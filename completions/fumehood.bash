@@ -19,6 +19,11 @@ _fumehood_sessions() {
 	done
 }
 
+# Names of the checkpoints of a session that runs.
+_fumehood_checkpoints() {
+	"$1" checkpoints "$2" --json 2>/dev/null | grep -oE '"name":"[A-Za-z0-9._-]+"' | cut -d'"' -f4
+}
+
 # Sets COMPREPLY to the lines of stdin that begin with the word; blanks and quotes in them are escaped.
 _fumehood_reply() {
 	local line
@@ -77,6 +82,18 @@ _fumehood() {
 		_fumehood_files "$word" '\.ipynb$'
 		return
 		;;
+	--drop | --from)
+		_fumehood_reply "$word" < <(_fumehood_checkpoints "$program" "${COMP_WORDS[2]}")
+		return
+		;;
+	--files)
+		_fumehood_reply "$word" < <(printf '%s\n' yes no)
+		return
+		;;
+	--rolled-back)
+		_fumehood_reply "$word" < <(printf '%s\n' omit keep)
+		return
+		;;
 	--durability)
 		_fumehood_reply "$word" < <(printf '%s\n' process power)
 		return
@@ -108,6 +125,9 @@ _fumehood() {
 	pool)
 		_fumehood_reply "$word" < <(printf '%s\n' list stop)
 		;;
+	token)
+		((COMP_CWORD == 2)) && _fumehood_reply "$word" < <(printf '%s\n' create list revoke)
+		;;
 	sandbox)
 		((COMP_CWORD == 2)) && _fumehood_reply "$word" < <(printf '%s\n' run explain schema)
 		;;
@@ -117,7 +137,7 @@ _fumehood() {
 		else
 			compopt -o nospace 2>/dev/null
 			_fumehood_reply "$word" < <(printf '%s=\n' wall_s output_bytes background_bytes queue \
-				record_bytes processes files file_bytes tmp_bytes)
+				record_bytes processes files file_bytes tmp_bytes checkpoints)
 		fi
 		;;
 	stop | gc)
@@ -131,6 +151,16 @@ _fumehood() {
 		elif [[ ${COMP_WORDS[3]} == put || ${COMP_WORDS[3]} == unzip ]]; then
 			_fumehood_files "$word" ''
 		fi
+		;;
+	rollback)
+		if ((COMP_CWORD == 2)); then
+			_fumehood_reply "$word" < <(_fumehood_sessions)
+		elif ((COMP_CWORD == 3)); then
+			_fumehood_reply "$word" < <(_fumehood_checkpoints "$program" "${COMP_WORDS[2]}")
+		fi
+		;;
+	checkpoint | checkpoints | reset | fork)
+		((COMP_CWORD == 2)) && _fumehood_reply "$word" < <(_fumehood_sessions)
 		;;
 	log | text | export | complete | inspect | variables | images | section | note | interrupt | restart)
 		((COMP_CWORD == 2)) && _fumehood_reply "$word" < <(_fumehood_sessions)

@@ -96,8 +96,12 @@ enum fh_tier {
 	FH_TIER_NONE      /* no containment at all: the code runs with the rights of the caller */
 };
 
+#define FH_NO_LIMIT UINT64_MAX
+#define FH_NO_CHECKPOINTS UINT64_MAX
+
 /* Limits of a session by their names in doc/protocol.md (session.json); 0: the default there. A
- * session with one of the last four is never one that waits ready: its box is built with them. */
+ * session with one from `processes` to `tmp_bytes` is never one that waits ready: its box is built
+ * with them. */
 struct fh_limits {
 	uint64_t background_bytes; /* output of a cell after its end */
 	uint64_t queue;            /* cells that wait */
@@ -106,6 +110,15 @@ struct fh_limits {
 	uint64_t files;            /* open files of a process */
 	uint64_t file_bytes;       /* size of a file */
 	uint64_t tmp_bytes;        /* private /tmp */
+	/* The following can also be FH_NO_LIMIT, or for the two numbers, which are not limited by
+	 * default, 0. */
+	uint64_t memory_bytes; /* memory of all processes together */
+	uint64_t disk_bytes;   /* what a private workspace takes */
+	uint64_t disk_inodes;  /* files and folders in it */
+	double cpus;           /* processors at a time, such as 1.5 */
+	double cpu_s;          /* processor time of a cell */
+	uint64_t checkpoints;  /* states after cells that are held by themselves, at most 64; or
+				  FH_NO_CHECKPOINTS */
 };
 
 struct fh_start_params {
@@ -143,6 +156,9 @@ struct fh_start_params {
 	bool durability_power;
 	/* JSON object for the notebook's metadata; NULL: none. */
 	const char *notebook_metadata;
+	/* Cells that were rolled back stay in the notebook, with the tag `rolled-back` and a line
+	 * of output that says so; else they are left out. The journal has them in either case. */
+	bool notebook_keeps_rolled_back;
 	/* Never take the session that the pool may have ready: always start a keeper of its own.
 	 * What comes out is the same, only later. */
 	bool without_spare;
@@ -212,7 +228,8 @@ FH_PUBLIC void fh_set_timeout(struct fh_session *session, int timeout_ms);
 FH_PUBLIC int fh_call(struct fh_session *session, const char *request, size_t len, char **reply,
 		      struct fh_error *error);
 
-/* Sends one request and passes its answer over: for what must never wait. */
+/* Sends one request and passes its answer over: for what must never wait. Its `id` is the
+ * library's. */
 FH_PUBLIC int fh_post(struct fh_session *session, const char *request, size_t len,
 		      struct fh_error *error);
 
@@ -239,6 +256,13 @@ enum fh_status {
 	FH_CELL_CANCELLED /* it never ran */
 };
 
+/* Files of the workspace, when a session goes back. */
+enum fh_files {
+	FH_FILES_DEFAULT, /* back in a private workspace, unchanged in one that was chosen */
+	FH_FILES_BACK,    /* to what they were */
+	FH_FILES_STAY     /* as they are; those that differ are named */
+};
+
 struct fh_run_params {
 	/* The cell's id, unique in the session: 1 to 64 of A-Z a-z 0-9 _ -. NULL: made by the
 	 * keeper. */
@@ -261,6 +285,13 @@ struct fh_run_params {
 	const char *file;
 	/* sys.argv[1:] while the cell runs, NULL-terminated, UTF-8. NULL: none. */
 	const char *const *argv;
+	/* Undone if it does not end well: by an error, an interrupt, its time limit, a death. The
+	 * session is then as before the cell (see fh_rollback). */
+	bool atomic;
+	/* Undone however it ends. Excludes `atomic`. */
+	bool try_only;
+	/* With one of the two. */
+	enum fh_files files;
 	/* Of stdout and of stderr to collect, each; what is beyond is counted in *_dropped. */
 	size_t output_bytes_max;
 	/* Called with every event that is met, also of other cells, in order. May call fh_input(),
@@ -276,8 +307,13 @@ FH_PUBLIC void fh_run_params_init(struct fh_run_params *params);
 struct fh_result {
 	char *cell; /* its id */
 	enum fh_status status;
-	char *reason;            /* why it died */
-	char *state;             /* of the variables: "kept", "recovered", "reset", "gone" */
+	char *reason;      /* why it died */
+	char *state;       /* of the variables: "kept", "recovered", "rolled_back", "reset",
+			      "gone" */
+	char *recovers_to; /* of "recovered": the cell after which the variables were so; NULL:
+			      just before this one */
+	char *rolled_back; /* JSON array of ids: earlier cells that are lost with this one */
+	char *lost;        /* JSON object: what of before did not come back */
 	int64_t execution_count; /* 0: none */
 	int64_t duration_us;
 	char *out; /* what it wrote to stdout, never NULL after fh_run(); may hold NUL */
@@ -388,6 +424,41 @@ FH_PUBLIC char *fh_save(struct fh_session *session, struct fh_error *error);
  */
 FH_PUBLIC char *fh_limits(struct fh_session *session, const char *set, struct fh_error *error);
 
+/*
+ * Checkpoints: sleeping copies of the interpreter, to which a session can return. After each cell
+ * one is made by itself, and the last few are held, so that a cell that dies costs that cell; those
+ * below have names and stay. FH_BUSY while a cell runs or waits. Texts are JSON (fh_free), with the
+ * members that doc/protocol.md names ("Checkpoints").
+ */
+
+/* Makes one: {"number","name","cell",...}. `name`: 1 to 64 of A-Z a-z 0-9 . _ -, not beginning with
+ * '-', not only digits; FH_DUPLICATE when it is taken, FH_LIMIT beyond 8. `files`: whether what is
+ * needed to bring the files of the workspace back is kept. */
+FH_PUBLIC char *fh_checkpoint(struct fh_session *session, const char *name, enum fh_files files,
+			      struct fh_error *error);
+
+/* All: {"checkpoints":[{"number","name","cell","age_s",...}],"recovers_to","protected"}. */
+FH_PUBLIC char *fh_checkpoints(struct fh_session *session, struct fh_error *error);
+
+/* Drops the one with this name. */
+FH_PUBLIC int fh_checkpoint_drop(struct fh_session *session, const char *name,
+				 struct fh_error *error);
+
+/* Returns to the checkpoint with this name, or to the state before the cell with this id; NULL: to
+ * before the last cell. {"cell","rolled_back","lost"?,"files"?}. FH_NOT_FOUND, with what is held,
+ * when no checkpoint leads there. */
+FH_PUBLIC char *fh_rollback(struct fh_session *session, const char *to, enum fh_files files,
+			    struct fh_error *error);
+
+/* Returns to the empty session; checkpoints stay. {"rolled_back"}. */
+FH_PUBLIC char *fh_reset(struct fh_session *session, struct fh_error *error);
+
+/* Makes a branch: another session that begins with the same variables and shares the box with its
+ * workspace and limits, named `name` (NULL: unnamed), from the state that `from` names as `to` of
+ * fh_rollback does (NULL: the present one). {"session","name","socket"}; fh_open() opens it. */
+FH_PUBLIC char *fh_fork(struct fh_session *session, const char *name, const char *from,
+			struct fh_error *error);
+
 /* A new interpreter in the same session: queued cells are cancelled, variables are gone. */
 FH_PUBLIC int fh_restart(struct fh_session *session, struct fh_error *error);
 
@@ -397,7 +468,8 @@ FH_PUBLIC int fh_stop(struct fh_session *session, bool drain, struct fh_error *e
 /* --- all sessions ----------------------------------------------------------------------------- */
 
 /* JSON array of the sessions, newest first:
- * {"id","name","created","directory","workspace","engine","durability","running","bytes"}. */
+ * {"id","name","created","directory","workspace","engine","durability","running","bytes"},
+ * and of a branch "parent", the id of the session that it was made of. */
 FH_PUBLIC char *fh_list(struct fh_error *error);
 
 /* Removes the directory and the name of a session that is not running (FH_BUSY if it is). */

@@ -39,9 +39,17 @@ bool hash_is_hex(const char *text)
 	       strspn(text, "0123456789abcdef") == HASH_HEX_SIZE - 1;
 }
 
+static const char ALPHABET[] = "abcdefghijklmnopqrstuvwxyz234567";
+
+bool hash_is_id(const char *text)
+{
+	size_t len = strlen(text);
+
+	return len == HASH_ID_SIZE - 1 && strspn(text, ALPHABET) == len;
+}
+
 void hash_random_id(char id[static HASH_ID_SIZE])
 {
-	static const char ALPHABET[] = "abcdefghijklmnopqrstuvwxyz234567";
 	unsigned char random[16];
 	unsigned held = 0;
 	unsigned held_bits = 0;

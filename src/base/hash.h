@@ -17,6 +17,9 @@ bool hash_is_hex(const char *text); /* exactly 64 of [0-9a-f] */
 /* 128 random bits (getrandom) as 26 characters of lower-case RFC 4648 base32. */
 void hash_random_id(char id[static HASH_ID_SIZE]);
 
+/* Whether the text has the form of one. */
+bool hash_is_id(const char *text);
+
 /* Appends the decoded bytes of base64 text; white space is skipped. -1 when it is not base64. */
 int hash_base64_decode(struct buf *out, const char *text, size_t len);
 

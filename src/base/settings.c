@@ -23,6 +23,7 @@
 #define COUNT_MAX ((INT64_C(1) << 53) - 1)
 
 static const char *const DURABILITIES[] = {"process", "power", NULL};
+static const char *const ROLLED_BACK[] = {"omit", "keep", NULL};
 
 const struct setting_info SETTINGS[SETTING_COUNT] = {
 	[SETTING_PYTHON] =
@@ -148,6 +149,69 @@ const struct setting_info SETTINGS[SETTING_COUNT] = {
 			.variable = "FUMEHOOD_LIMITS_TMP_BYTES",
 			.about = "size of the private /tmp",
 		},
+	[SETTING_LIMITS_CHECKPOINTS] =
+		{
+			.key = "limits.checkpoints",
+			.kind = SETTING_IS_COUNT,
+			.min = 0,
+			.max = 64,
+			.fallback = "3",
+			.variable = "FUMEHOOD_LIMITS_CHECKPOINTS",
+			.about = "states after cells that are held by themselves; 0: none",
+		},
+	[SETTING_LIMITS_MEMORY_BYTES] =
+		{
+			.key = "limits.memory_bytes",
+			.kind = SETTING_IS_COUNT,
+			.or_null = true,
+			.min = 64 << 20,
+			.max = COUNT_MAX,
+			.fallback = "2147483648",
+			.variable = "FUMEHOOD_LIMITS_MEMORY_BYTES",
+			.about = "memory of all processes of a session together",
+		},
+	[SETTING_LIMITS_DISK_BYTES] =
+		{
+			.key = "limits.disk_bytes",
+			.kind = SETTING_IS_COUNT,
+			.or_null = true,
+			.min = 1 << 20,
+			.max = COUNT_MAX,
+			.fallback = "1073741824",
+			.variable = "FUMEHOOD_LIMITS_DISK_BYTES",
+			.about = "what a private workspace may take",
+		},
+	[SETTING_LIMITS_DISK_INODES] =
+		{
+			.key = "limits.disk_inodes",
+			.kind = SETTING_IS_COUNT,
+			.or_null = true,
+			.min = 16,
+			.max = COUNT_MAX,
+			.fallback = "200000",
+			.variable = "FUMEHOOD_LIMITS_DISK_INODES",
+			.about = "files and folders in a private workspace",
+		},
+	[SETTING_LIMITS_CPUS] =
+		{
+			.key = "limits.cpus",
+			.kind = SETTING_IS_NUMBER,
+			.or_null = true,
+			.max = 4096,
+			.fallback = "null",
+			.variable = "FUMEHOOD_LIMITS_CPUS",
+			.about = "processors that a session may use at a time, such as 1.5",
+		},
+	[SETTING_LIMITS_CPU_S] =
+		{
+			.key = "limits.cpu_s",
+			.kind = SETTING_IS_SECONDS,
+			.or_null = true,
+			.max = YEAR_S,
+			.fallback = "null",
+			.variable = "FUMEHOOD_LIMITS_CPU_S",
+			.about = "processor time of a cell, in seconds",
+		},
 	[SETTING_POOL_IDLE_S] =
 		{
 			.key = "pool.idle_s",
@@ -167,6 +231,15 @@ const struct setting_info SETTINGS[SETTING_COUNT] = {
 			.fallback = "8000",
 			.variable = "FUMEHOOD_TEXT_MAX_CHARS",
 			.about = "longest text of a cell for a model, in characters",
+		},
+	[SETTING_NOTEBOOK_ROLLED_BACK] =
+		{
+			.key = "notebook.rolled_back",
+			.kind = SETTING_IS_CHOICE,
+			.fallback = "\"omit\"",
+			.variable = "FUMEHOOD_NOTEBOOK_ROLLED_BACK",
+			.about = "what notebooks do with cells that were rolled back",
+			.choices = ROLLED_BACK,
 		},
 };
 
@@ -250,6 +323,8 @@ bool setting_fits(enum setting_id id, const struct json *value)
 	const struct setting_info *info = &SETTINGS[id];
 	enum json_type type = json_type_of(value);
 
+	if (type == JSON_NULL)
+		return info->or_null;
 	switch (info->kind) {
 	case SETTING_IS_PYTHON:
 		return is_python(value);
@@ -257,6 +332,7 @@ bool setting_fits(enum setting_id id, const struct json *value)
 		return is_modules(value) ||
 		       (type == JSON_OBJECT && json_each(value, check_environment, NULL) == 0);
 	case SETTING_IS_SECONDS:
+	case SETTING_IS_NUMBER:
 		return (type == JSON_INT || type == JSON_DOUBLE) && json_double(value, 0) > 0 &&
 		       json_double(value, 0) <= (double)info->max;
 	case SETTING_IS_COUNT:
@@ -287,6 +363,9 @@ void setting_write_allowed(struct buf *out, enum setting_id id)
 	case SETTING_IS_SECONDS:
 		buf_printf(out, "a number of seconds above 0, at most %lld", (long long)info->max);
 		break;
+	case SETTING_IS_NUMBER:
+		buf_printf(out, "a number above 0, at most %lld", (long long)info->max);
+		break;
 	case SETTING_IS_COUNT:
 		buf_printf(out, "a whole number from %lld to %lld", (long long)info->min,
 			   (long long)info->max);
@@ -299,6 +378,8 @@ void setting_write_allowed(struct buf *out, enum setting_id id)
 			buf_printf(out, "%s%s", i ? " or " : "", info->choices[i]);
 		break;
 	}
+	if (info->or_null)
+		buf_append_string(out, ", or null for no limit");
 }
 
 /* --- values ----------------------------------------------------------------------------------- */
@@ -330,26 +411,33 @@ void settings_release(struct settings *settings)
 	*settings = (struct settings){.file = NULL};
 }
 
-/* A variable's text as the value that the file would have; NULL when there is none such. */
-static struct json *variable_value(enum setting_id id, const char *text)
+/* A variable's text as the value that the file would have, which can be null. -1: none such. */
+static int read_value(enum setting_id id, const char *text, struct json **value)
 {
+	struct err why = ERR_INIT;
+
 	switch (SETTINGS[id].kind) {
+	case SETTING_IS_PYTHON: /* typed where it is used: here a relative path is one */
+		if (!text_is_utf8(text, strlen(text)))
+			return -1;
+		*value = json_new_string(text, strlen(text));
+		return 0;
 	case SETTING_IS_CHOICE:
-		return json_new_string(text, strlen(text));
-	case SETTING_IS_PYTHON:
-		/* Typed where it is used: here a relative path is one. */
-		return text_is_utf8(text, strlen(text)) ? json_new_string(text, strlen(text))
-							: NULL;
+		*value = json_new_string(text, strlen(text));
+		return 0;
 	case SETTING_IS_BOOL:
-		if (strcmp(text, "0") == 0 || strcmp(text, "1") == 0)
-			return json_new_bool(text[0] == '1');
-		break;
+		if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+			break;
+		*value = json_new_bool(text[0] == '1');
+		return 0;
 	case SETTING_IS_MODULES:
 	case SETTING_IS_SECONDS:
+	case SETTING_IS_NUMBER:
 	case SETTING_IS_COUNT:
 		break;
 	}
-	return json_parse(text, strlen(text), &JSON_LIMITS, NULL);
+	*value = json_parse(text, strlen(text), &JSON_LIMITS, &why);
+	return why.code == ERR_OK ? 0 : -1;
 }
 
 int settings_read_variable(struct settings *settings, enum setting_id id, const char *text,
@@ -361,8 +449,8 @@ int settings_read_variable(struct settings *settings, enum setting_id id, const 
 	assert(SETTINGS[id].variable);
 	if (!*text)
 		return 0;
-	value = variable_value(id, text);
-	if (value && (SETTINGS[id].kind == SETTING_IS_PYTHON || setting_fits(id, value))) {
+	if (read_value(id, text, &value) == 0 &&
+	    (SETTINGS[id].kind == SETTING_IS_PYTHON || setting_fits(id, value))) {
 		setting_put(settings, id, mem_take(value), SETTING_FROM_ENVIRONMENT);
 		return 0;
 	}
@@ -381,6 +469,12 @@ int64_t settings_count(const struct settings *settings, enum setting_id id)
 double settings_seconds(const struct settings *settings, enum setting_id id)
 {
 	assert(SETTINGS[id].kind == SETTING_IS_SECONDS);
+	return json_double(settings->items[id].value, 0);
+}
+
+double settings_number(const struct settings *settings, enum setting_id id)
+{
+	assert(SETTINGS[id].kind == SETTING_IS_NUMBER || SETTINGS[id].kind == SETTING_IS_SECONDS);
 	return json_double(settings->items[id].value, 0);
 }
 

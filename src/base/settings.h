@@ -34,8 +34,15 @@ enum setting_id {
 	SETTING_LIMITS_FILES,
 	SETTING_LIMITS_FILE_BYTES,
 	SETTING_LIMITS_TMP_BYTES,
+	SETTING_LIMITS_CHECKPOINTS,
+	SETTING_LIMITS_MEMORY_BYTES,
+	SETTING_LIMITS_DISK_BYTES,
+	SETTING_LIMITS_DISK_INODES,
+	SETTING_LIMITS_CPUS,
+	SETTING_LIMITS_CPU_S,
 	SETTING_POOL_IDLE_S,
 	SETTING_TEXT_MAX_CHARS,
+	SETTING_NOTEBOOK_ROLLED_BACK,
 	SETTING_COUNT
 };
 
@@ -43,6 +50,7 @@ enum setting_kind {
 	SETTING_IS_PYTHON,  /* string: an absolute path, or a name without '/' */
 	SETTING_IS_MODULES, /* array of modules, or object: "default" or absolute path -> array */
 	SETTING_IS_SECONDS, /* number above 0, at most `max` */
+	SETTING_IS_NUMBER,  /* likewise, of something else than seconds */
 	SETTING_IS_COUNT,   /* whole number from `min` to `max` */
 	SETTING_IS_BOOL,
 	SETTING_IS_CHOICE, /* one of `choices` */
@@ -51,6 +59,7 @@ enum setting_kind {
 struct setting_info {
 	const char *key; /* "name" or "group.name", the latter for {"group":{"name":...}} */
 	enum setting_kind kind;
+	bool or_null; /* JSON's null is allowed as well: no limit */
 	int64_t min, max;
 	const char *fallback;       /* the default as JSON text; "null": who uses it decides */
 	const char *variable;       /* of the environment; NULL: none */
@@ -63,7 +72,7 @@ extern const struct setting_info SETTINGS[SETTING_COUNT];
 enum setting_source { SETTING_FROM_DEFAULT, SETTING_FROM_FILE, SETTING_FROM_ENVIRONMENT };
 
 struct setting {
-	struct json *value; /* NULL: JSON's null, only as a default */
+	struct json *value; /* NULL: JSON's null, as a default or where it is allowed */
 	enum setting_source source;
 };
 
@@ -104,8 +113,9 @@ int settings_read_variable(struct settings *settings, enum setting_id id, const 
 			   struct err *err);
 
 /* Values. The kind must fit. Text and JSON are borrowed; NULL is JSON's null. */
-int64_t settings_count(const struct settings *settings, enum setting_id id);
+int64_t settings_count(const struct settings *settings, enum setting_id id); /* null: 0 */
 double settings_seconds(const struct settings *settings, enum setting_id id);
+double settings_number(const struct settings *settings, enum setting_id id); /* null: 0 */
 bool settings_bool(const struct settings *settings, enum setting_id id);
 const char *settings_text(const struct settings *settings, enum setting_id id);
 const struct json *settings_json(const struct settings *settings, enum setting_id id);

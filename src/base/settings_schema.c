@@ -70,6 +70,21 @@ static void set_choices(struct json *schema, const char *const *choices)
 	json_set(schema, "enum", values);
 }
 
+/* "type": one, or one of two. */
+static void set_type(struct json *schema, const char *type, bool or_null)
+{
+	struct json *types;
+
+	if (!or_null) {
+		json_set_string(schema, "type", type);
+		return;
+	}
+	types = json_new_array();
+	json_push(types, json_new_string(type, strlen(type)));
+	json_push(types, json_new_string("null", strlen("null")));
+	json_set(schema, "type", types);
+}
+
 static struct json *setting_schema(const struct setting_info *info)
 {
 	struct json *schema = json_new_object();
@@ -86,12 +101,13 @@ static struct json *setting_schema(const struct setting_info *info)
 		set_modules(schema);
 		break;
 	case SETTING_IS_SECONDS:
-		json_set_string(schema, "type", "number");
+	case SETTING_IS_NUMBER:
+		set_type(schema, "number", info->or_null);
 		json_set_int(schema, "exclusiveMinimum", 0);
 		json_set_int(schema, "maximum", info->max);
 		break;
 	case SETTING_IS_COUNT:
-		json_set_string(schema, "type", "integer");
+		set_type(schema, "integer", info->or_null);
 		json_set_int(schema, "minimum", info->min);
 		json_set_int(schema, "maximum", info->max);
 		break;

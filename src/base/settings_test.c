@@ -101,6 +101,30 @@ static void test_file(void **state)
 	assert_int_equal(json_type_of(settings_json(&settings, SETTING_PRELOAD)), JSON_OBJECT);
 }
 
+/* Some limits can be null, which is another thing than not to be set. */
+static void test_no_limit(void **state)
+{
+	cleanup_settings struct settings settings;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	settings_init(&settings);
+	take(&settings, "{\"limits\":{\"memory_bytes\":null,\"disk_bytes\":1048576,"
+			"\"cpus\":1.5}}");
+	assert_true(settings_given(&settings, SETTING_LIMITS_MEMORY_BYTES));
+	assert_null(settings_json(&settings, SETTING_LIMITS_MEMORY_BYTES));
+	assert_int_equal(settings_count(&settings, SETTING_LIMITS_DISK_BYTES), 1 << 20);
+	assert_true(settings_number(&settings, SETTING_LIMITS_CPUS) == 1.5);
+	assert_false(settings_given(&settings, SETTING_LIMITS_CPU_S));
+	assert_int_equal(settings_read_variable(&settings, SETTING_LIMITS_CPUS, "null", &err), 0);
+	assert_int_equal(settings.items[SETTING_LIMITS_CPUS].source, SETTING_FROM_ENVIRONMENT);
+	assert_true(settings_number(&settings, SETTING_LIMITS_CPUS) == 0);
+	assert_int_equal(settings_read_variable(&settings, SETTING_LIMITS_CPUS, "nul", &err), -1);
+	assert_string_equal(err.text, "FUMEHOOD_LIMITS_CPUS must be a number above 0, at most "
+				      "4096, or null for no limit, not nul");
+	assert_int_equal(settings_read_variable(&settings, SETTING_LIMITS_QUEUE, "null", NULL), -1);
+}
+
 static void test_unknown_keys(void **state)
 {
 	(void)state;
@@ -185,6 +209,11 @@ static void test_wrong_values(void **state)
 		"{\"preload\":{\"venv\":[]}}",
 		"{\"preload\":{\"default\":\"numpy\"}}",
 		"{\"$schema\":1}",
+		"{\"limits\":{\"queue\":null}}",
+		"{\"limits\":{\"memory_bytes\":67108863}}",
+		"{\"limits\":{\"memory_bytes\":1e9}}",
+		"{\"limits\":{\"cpus\":0}}",
+		"{\"limits\":{\"cpus\":\"1\"}}",
 	};
 
 	(void)state;
@@ -397,6 +426,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_no_limit),
 		cmocka_unit_test(test_unknown_keys),
 		cmocka_unit_test(test_lines_are_those_of_the_key),
 		cmocka_unit_test(test_wrong_values),

@@ -111,22 +111,41 @@ int socket_listen(const char *dir, const char *name, int type, struct err *err)
 	return fd_take(&fd);
 }
 
+/* Connects to what has been looked at, whatever its name stands for now. */
+static int connect_place(int fd, int place)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d", place);
+	return connect_address(fd, &address);
+}
+
 int socket_connect(const char *dir, const char *name, int type, struct err *err)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	cleanup_fd int directory = -1;
+	cleanup_fd int directory = -1, place = -1;
 	cleanup_fd int fd = -1;
+	struct stat st;
 
 	if (fill_address(dir, name, &address, &directory, err) < 0)
 		return -1;
 	fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return err_sys(err, "cannot make a socket");
-	if (connect_address(fd, &address) < 0) {
+	place = open(address.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (place >= 0 && (fstat(place, &st) < 0 || !S_ISSOCK(st.st_mode)))
+		return err_set(err, ERR_DENIED,
+			       "%s/%s is no socket: somebody has put something else in its place; "
+			       "remove it",
+			       dir, name);
+	if (place < 0 || connect_place(fd, place) < 0) {
 		if (errno == ECONNREFUSED || errno == ENOTDIR)
 			return err_set(err, ERR_NOT_FOUND, "nobody listens on %s/%s", dir, name);
 		return err_sys(err, "cannot connect to %s/%s", dir, name);
 	}
+	if (socket_peer_uid(fd) != geteuid())
+		return err_set(err, ERR_DENIED, "%s/%s is another user's: who listens has uid %ld",
+			       dir, name, (long)socket_peer_uid(fd));
 	return fd_take(&fd);
 }
 

@@ -13,13 +13,15 @@
 
 #include "base/err.h"
 
-enum { SOCKET_FDS_MAX = 16 };
+enum { SOCKET_FDS_MAX = 20 };
 
 /* Listens on dir/name (0600, replacing a stale socket file). `type` is SOCK_STREAM or
  * SOCK_SEQPACKET. Returns a non-blocking descriptor owned by the caller, or -1. */
 int socket_listen(const char *dir, const char *name, int type, struct err *err);
 
-/* Connects to dir/name. Blocking descriptor, O_CLOEXEC. ERR_NOT_FOUND when nobody listens. */
+/* Connects to dir/name. Blocking descriptor, O_CLOEXEC. ERR_NOT_FOUND when nobody listens,
+ * ERR_DENIED when it is a symlink or anything else but a socket, or when another user listens:
+ * nothing has been sent then. */
 int socket_connect(const char *dir, const char *name, int type, struct err *err);
 
 /* A connected pair, both O_CLOEXEC. */

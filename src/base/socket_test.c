@@ -10,9 +10,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -134,6 +136,67 @@ static void test_nobody_listens(void **state)
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 }
 
+/* What somebody has put in the place of a socket is not spoken to, even where it would answer. */
+static void test_planted(void **state)
+{
+	static const char *const names[] = {"link", "dangling", "loop", "fifo", "file", "folder"};
+	cleanup_fd int listening = socket_listen(root, "real", SOCK_STREAM, NULL);
+	cleanup_fd int dir = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_fd int client = socket_connect(root, "real", SOCK_STREAM, NULL);
+	int before = count_fds();
+
+	(void)state;
+	assert_true(listening >= 0 && client >= 0);
+	assert_int_equal(symlinkat("real", dir, "link"), 0);
+	assert_int_equal(symlinkat("none", dir, "dangling"), 0);
+	assert_int_equal(symlinkat("loop", dir, "loop"), 0);
+	assert_int_equal(mkfifoat(dir, "fifo", 0600), 0);
+	assert_int_equal(mkdirat(dir, "folder", 0700), 0);
+	assert_int_equal(file_replace(dir, "file", "x", 1, 0600, NULL), 0);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		struct err err = ERR_INIT;
+
+		assert_int_equal(socket_connect(root, names[i], SOCK_STREAM, &err), -1);
+		if (err.code != ERR_DENIED || !strstr(err.text, "is no socket"))
+			fail_msg("%s: %s", names[i], err.text);
+	}
+	assert_int_equal(count_fds(), before);
+}
+
+/* As root: a socket on which another user listens. */
+static void test_of_another_user(void **state)
+{
+	struct err err = ERR_INIT;
+	int ends[2], status;
+	char byte;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("skipped: needs root\n");
+		skip();
+		return;
+	}
+	assert_int_equal(chmod(root, 0777), 0);
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (setresuid(12345, 12345, 12345) != 0 ||
+		    socket_listen(root, "theirs", SOCK_STREAM, NULL) < 0 ||
+		    write(ends[1], "", 1) != 1)
+			_exit(1);
+		pause();
+	}
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	assert_int_equal(socket_connect(root, "theirs", SOCK_STREAM, &err), -1);
+	assert_int_equal(err.code, ERR_DENIED);
+	assert_non_null(strstr(err.text, "has uid 12345"));
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 static void test_messages(void **state)
 {
 	bool truncated = true;
@@ -249,6 +312,8 @@ int main(void)
 		SOCKET_TEST(test_long_path),
 		SOCKET_TEST(test_in_use),
 		SOCKET_TEST(test_nobody_listens),
+		SOCKET_TEST(test_planted),
+		SOCKET_TEST(test_of_another_user),
 		cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_descriptors),
 		cmocka_unit_test(test_hostile_descriptors),

@@ -40,14 +40,23 @@ struct wanted {
 	char *python;
 	enum fh_tier tier;
 	bool durability_power;
+	bool keeps_rolled_back;
 	struct json *policy; /* NULL: nothing is asked for */
+	int environment;     /* keeps that of --with where it is; -1: none */
 };
+
+#define WANTED_INIT \
+	{ \
+		.workspace = NULL, .environment = -1 \
+	}
 
 static void wanted_release(struct wanted *wanted)
 {
 	free(wanted->workspace);
 	free(wanted->python);
 	json_free(wanted->policy);
+	if (wanted->environment >= 0)
+		close(wanted->environment);
 }
 
 static int want_workspace(struct wanted *wanted, const struct begin_options *options,
@@ -106,6 +115,18 @@ static int want_durability(struct wanted *wanted, const struct begin_options *op
 	return 0;
 }
 
+/* `otherwise`: the setting. */
+static int want_rolled_back(struct wanted *wanted, const struct begin_options *options,
+			    const char *otherwise, struct err *err)
+{
+	const char *name = options->rolled_back ? options->rolled_back : otherwise;
+
+	wanted->keeps_rolled_back = strcmp(name, "keep") == 0;
+	if (!wanted->keeps_rolled_back && strcmp(name, "omit") != 0)
+		return err_set(err, ERR_USAGE, "--rolled-back is omit or keep, not %s", name);
+	return 0;
+}
+
 char *begin_python(const char *named, const struct settings *settings, struct err *err)
 {
 	const char *set = settings_text(settings, SETTING_PYTHON);
@@ -148,7 +169,7 @@ static int want_packages(struct wanted *wanted, const struct begin_options *opti
 	if (options->with.packages.count == 0)
 		return 0;
 	base = mem_take(wanted->python);
-	wanted->python = with_python(&options->with, base, cancel_fd, err);
+	wanted->python = with_python(&options->with, base, cancel_fd, &wanted->environment, err);
 	return wanted->python ? 0 : -1;
 }
 
@@ -172,7 +193,7 @@ static char *python_of(const struct begin_options *options, struct err *err)
 static int check_existing(const struct store_entry *entry, const struct begin_options *options,
 			  struct err *err)
 {
-	__attribute__((cleanup(wanted_release))) struct wanted wanted = {.workspace = NULL};
+	__attribute__((cleanup(wanted_release))) struct wanted wanted = WANTED_INIT;
 	const struct config *config = &entry->config;
 	const char *option = NULL;
 
@@ -208,6 +229,12 @@ static int check_existing(const struct store_entry *entry, const struct begin_op
 		if (wanted.durability_power != config->durability_power)
 			option = "--durability";
 	}
+	if (options->rolled_back) {
+		if (want_rolled_back(&wanted, options, NULL, err) != 0)
+			return -1;
+		if (wanted.keeps_rolled_back != config->keeps_rolled_back)
+			option = "--rolled-back";
+	}
 	if (policy_options_read(&options->policy, &wanted.policy, err) != 0 ||
 	    policy_take_variables(wanted.policy, err) != 0)
 		return -1;
@@ -224,6 +251,13 @@ static int check_existing(const struct store_entry *entry, const struct begin_op
 			       "option out or take another name",
 			       options->session, option);
 	return 0;
+}
+
+/* Whether the configuration has a say about this limit. */
+static bool is_wanted(const struct settings *settings, enum setting_id id,
+		      const struct json *policy)
+{
+	return settings_given(settings, id) && !json_has(policy, strchr(SETTINGS[id].key, '.') + 1);
 }
 
 /* What is not set stays 0, the keeper's own default: session.json says only what was wanted. What
@@ -243,12 +277,26 @@ static void take_limits(struct fh_start_params *params, const struct settings *s
 		{SETTING_LIMITS_FILES, &params->limits.files},
 		{SETTING_LIMITS_FILE_BYTES, &params->limits.file_bytes},
 		{SETTING_LIMITS_TMP_BYTES, &params->limits.tmp_bytes},
+		{SETTING_LIMITS_MEMORY_BYTES, &params->limits.memory_bytes},
+		{SETTING_LIMITS_DISK_BYTES, &params->limits.disk_bytes},
+		{SETTING_LIMITS_DISK_INODES, &params->limits.disk_inodes},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		if (settings_given(settings, rows[i].id) &&
-		    !json_has(policy, strchr(SETTINGS[rows[i].id].key, '.') + 1))
-			*rows[i].limit = (uint64_t)settings_count(settings, rows[i].id);
+		if (is_wanted(settings, rows[i].id, policy))
+			*rows[i].limit = settings_json(settings, rows[i].id)
+						 ? (uint64_t)settings_count(settings, rows[i].id)
+						 : FH_NO_LIMIT;
+	if (is_wanted(settings, SETTING_LIMITS_CHECKPOINTS, policy)) {
+		params->limits.checkpoints =
+			(uint64_t)settings_count(settings, SETTING_LIMITS_CHECKPOINTS);
+		if (params->limits.checkpoints == 0)
+			params->limits.checkpoints = FH_NO_CHECKPOINTS;
+	}
+	if (is_wanted(settings, SETTING_LIMITS_CPUS, policy))
+		params->limits.cpus = settings_number(settings, SETTING_LIMITS_CPUS);
+	if (is_wanted(settings, SETTING_LIMITS_CPU_S, policy))
+		params->limits.cpu_s = settings_number(settings, SETTING_LIMITS_CPU_S);
 }
 
 static bool is_degraded(const struct fh_session *session)
@@ -276,7 +324,7 @@ static int start_new(struct begin *begin, const struct begin_options *options,
 		     const char *workspace, const char *notebook_metadata, int cancel_fd,
 		     struct err *err)
 {
-	__attribute__((cleanup(wanted_release))) struct wanted wanted = {.workspace = NULL};
+	__attribute__((cleanup(wanted_release))) struct wanted wanted = WANTED_INIT;
 	cleanup_buf struct buf policy = BUF_INIT;
 	cleanup_settings struct settings settings = {.file = NULL};
 	struct fh_start_params params;
@@ -288,7 +336,9 @@ static int start_new(struct begin *begin, const struct begin_options *options,
 	    want_tier(&wanted, options, err) != 0 ||
 	    policy_options_read(&options->policy, &wanted.policy, err) != 0 ||
 	    want_durability(&wanted, options, settings_text(&settings, SETTING_DURABILITY), err) !=
-		    0)
+		    0 ||
+	    want_rolled_back(&wanted, options,
+			     settings_text(&settings, SETTING_NOTEBOOK_ROLLED_BACK), err) != 0)
 		return -1;
 	named = options->python ? options->python : settings_text(&settings, SETTING_PYTHON);
 	if (named && wanted.workspace && python_check_workspace(named, wanted.workspace, err) != 0)
@@ -304,6 +354,7 @@ static int start_new(struct begin *begin, const struct begin_options *options,
 	params.python = wanted.python;
 	params.tier = wanted.tier;
 	params.durability_power = wanted.durability_power;
+	params.notebook_keeps_rolled_back = wanted.keeps_rolled_back;
 	params.wall_s_max = settings_seconds(&settings, SETTING_TIMEOUT);
 	take_limits(&params, &settings, wanted.policy);
 	if (wanted.policy)

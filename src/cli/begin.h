@@ -21,8 +21,9 @@ struct begin_options {
 	const char *workspace; /* DIR[:rw|:ro|:overlay] */
 	const char *python;
 	const char *tier;
-	const char *durability; /* "process" or "power" */
-	double timeout_s;       /* 0: not given */
+	const char *durability;  /* "process" or "power" */
+	const char *rolled_back; /* "omit" or "keep" */
+	double timeout_s;        /* 0: not given */
 	struct with_options with;
 	struct policy_options policy;
 	bool keep;
@@ -42,6 +43,7 @@ struct begin_options {
 		{"python", '\0', OPTION_TEXT, &(options).python}, \
 		{"tier", '\0', OPTION_TEXT, &(options).tier}, \
 		{"durability", '\0', OPTION_TEXT, &(options).durability}, \
+		{"rolled-back", '\0', OPTION_TEXT, &(options).rolled_back}, \
 		{"timeout", 't', OPTION_SECONDS, &(options).timeout_s}, \
 		{"keep", 'k', OPTION_FLAG, &(options).keep}, WITH_OPTION_ROWS((options).with), \
 		POLICY_OPTION_ROWS((options).policy)
@@ -57,7 +59,8 @@ struct begin_options {
 	"      --python PATH    Python or virtual environment (default: that of the settings,\n" \
 	"                       else Fumehood's own environment, else python3)\n" WITH_OPTION_HELP \
 	"      --tier none      run without any sandbox\n" \
-	"      --durability power  tell nothing before the disk has it\n"
+	"      --durability power  tell nothing before the disk has it\n" \
+	"      --rolled-back keep  keep cells in the notebook that were rolled back\n"
 
 enum begin_end { BEGIN_REMOVE, BEGIN_KEEP, BEGIN_LEAVE_RUNNING };
 

@@ -82,7 +82,7 @@ static void put_line(struct buf *out, const struct settings *settings, enum sett
 	else if (value)
 		json_write(&text, value);
 	else
-		buf_append_string(&text, "(none is found)");
+		buf_append_string(&text, SETTINGS[id].or_null ? "no limit" : "(none is found)");
 	cut = text_prefix(buf_bytes(&text), text.len, VALUE_CHARS_MAX);
 	if (cut < text.len) {
 		buf_truncate(&text, cut);

@@ -1,5 +1,5 @@
 /*
- * Doctor: the kernel, the layers of the sandbox, the clock, the locale and the terminal.
+ * Doctor: the kernel, the clock, the locale and the terminal.
  */
 #include <errno.h>
 #include <langinfo.h>
@@ -15,7 +15,6 @@
 #include "cli/doctor.h"
 #include "cli/graphics.h"
 #include "cli/sixel.h"
-#include "sandbox/probe.h"
 
 #define CLOCK_US_MIN \
 	(INT64_C(1735689600) * 1000000) /* 2025-01-01: before this program was made \
@@ -145,16 +144,4 @@ void doctor_system(struct doctor *doctor)
 	check_clock(doctor);
 	check_locale(doctor);
 	check_terminal(doctor);
-}
-
-/* --- sandbox ---------------------------------------------------------------------------------- */
-
-void doctor_sandbox(struct doctor *doctor)
-{
-	struct probe probes[PROBES_MAX];
-	size_t count = probe_run(probes);
-
-	for (size_t i = 0; i < count; i++)
-		doctor_note(doctor, probes[i].holds ? DOCTOR_OK : DOCTOR_FAILED, probes[i].name,
-			    probes[i].detail, probes[i].effect, probes[i].cure);
 }

@@ -59,7 +59,8 @@ int fold_next(struct fold_reader *reader, struct event *event, struct err *err)
 	}
 }
 
-int fold_notebook(int dirfd, uint64_t until, struct buf *out, uint64_t *damaged, struct err *err)
+int fold_notebook(int dirfd, uint64_t until, enum notebook_rolled_back what, struct buf *out,
+		  uint64_t *damaged, struct err *err)
 {
 	__attribute__((cleanup(notebook_cleanup))) struct notebook *notebook = NULL;
 	cleanup_fold struct fold_reader reader = FOLD_READER_INIT;
@@ -67,6 +68,7 @@ int fold_notebook(int dirfd, uint64_t until, struct buf *out, uint64_t *damaged,
 	if (fold_open(&reader, dirfd, err) != 0)
 		return -1;
 	notebook = notebook_new();
+	notebook_set_rolled_back(notebook, what);
 	for (;;) {
 		cleanup_event struct event event = EVENT_INIT;
 		int got = fold_next(&reader, &event, err);

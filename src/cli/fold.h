@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "digest/digest.h"
 #include "journal/event.h"
+#include "notebook/notebook.h"
 
 struct cursor;
 
@@ -36,9 +37,11 @@ void fold_close(struct fold_reader *reader);
 /* The next event into *event (EVENT_INIT before; the caller releases it): 1, 0 at the end, -1. */
 int fold_next(struct fold_reader *reader, struct event *event, struct err *err);
 
-/* Appends the notebook of the journal in `dirfd` up to event `until` (UINT64_MAX: all). *damaged
- * (may be NULL) counts lines that are no events. ERR_NOT_FOUND when there is no journal. */
-int fold_notebook(int dirfd, uint64_t until, struct buf *out, uint64_t *damaged, struct err *err);
+/* Appends the notebook of the journal in `dirfd` up to event `until` (UINT64_MAX: all), with `what`
+ * of the cells that were rolled back. *damaged (may be NULL) counts lines that are no events.
+ * ERR_NOT_FOUND when there is no journal. */
+int fold_notebook(int dirfd, uint64_t until, enum notebook_rolled_back what, struct buf *out,
+		  uint64_t *damaged, struct err *err);
 
 /*
  * Appends the text of `cell`, or of the cell that was run last (NULL), in this form. ERR_NOT_FOUND

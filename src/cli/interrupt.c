@@ -8,7 +8,7 @@
 
 enum { TIMEOUT_MS = 30000 };
 
-static int interrupt(const char *name, const char *cell)
+static int interrupt(const char *name, const char *cell, bool kill)
 {
 	struct fh_open_params params;
 	struct fh_error error = FH_ERROR_INIT;
@@ -27,6 +27,8 @@ static int interrupt(const char *name, const char *cell)
 	json_set_string(request, "op", "interrupt");
 	if (cell)
 		json_set_string(request, "cell", cell);
+	if (kill)
+		json_set(request, "kill", json_new_bool(true));
 	json_write(&text, request);
 	if (fh_call(session, buf_bytes(&text), text.len, &reply, &error) != 0) {
 		fh_close(session);
@@ -42,18 +44,20 @@ static int interrupt(const char *name, const char *cell)
 static int command_interrupt(const struct command *command, int argc, char **argv)
 {
 	const char *cell = NULL;
-	const struct option table[] = {{"cell", '\0', OPTION_TEXT, &cell}};
+	bool kill = false;
+	const struct option table[] = {{"cell", '\0', OPTION_TEXT, &cell},
+				       {"kill", '\0', OPTION_FLAG, &kill}};
 	cleanup_options struct options options = {.words = NULL};
-	int status = command_begin(command, &options, table, 1, argc, argv, 1, 1);
+	int status = command_begin(command, &options, table, 2, argc, argv, 1, 1);
 
-	return status >= 0 ? status : interrupt(options.words[0], cell);
+	return status >= 0 ? status : interrupt(options.words[0], cell, kill);
 }
 
 const struct command COMMAND_INTERRUPT = {
 	.name = "interrupt",
 	.summary = "interrupt the cell that runs in a session",
 	.example = "fumehood interrupt work",
-	.help = "Usage: fumehood interrupt SESSION [--cell CELL]\n"
+	.help = "Usage: fumehood interrupt SESSION [--cell CELL] [--kill]\n"
 		"\n"
 		"Interrupts what runs in the session. Its variables stay.\n"
 		"\n"
@@ -61,6 +65,8 @@ const struct command COMMAND_INTERRUPT = {
 		"  fumehood interrupt work --cell c7           only if it is this cell that runs\n"
 		"\n"
 		"Options:\n"
-		"      --cell CELL      leave any other cell alone\n",
+		"      --cell CELL      leave any other cell alone\n"
+		"      --kill           for one that does not listen: kill it; the variables are\n"
+		"                       those of before it\n",
 	.run = command_interrupt,
 };

@@ -29,6 +29,7 @@ enum { CALL_TIMEOUT_MS = 60000 };
 struct running {
 	char *id;
 	bool finished;
+	bool undone; /* it has ended; what its rollback did is told next */
 	enum live_end end;
 	int signal;
 };
@@ -58,6 +59,7 @@ static void last_release(struct live_last *last)
 void live_release(struct live *live)
 {
 	last_release(&live->last);
+	count_release(&live->count);
 	show_release(&live->show);
 	input_release(&live->input);
 }
@@ -152,6 +154,12 @@ static int send_run(struct live *live, const struct live_cell *cell, struct runn
 		json_set_string(request, "file", cell->file);
 	if (cell->argv)
 		json_set(request, "argv", words_json(cell->argv));
+	if (live->returns.atomic)
+		json_set(request, "atomic", json_new_bool(true));
+	if (live->returns.try_only)
+		json_set(request, "try", json_new_bool(true));
+	if (live->returns.files != FH_FILES_DEFAULT)
+		json_set(request, "files", json_new_bool(live->returns.files == FH_FILES_BACK));
 	if (call_with_id(live, request, &reply, err) != 0)
 		return -1;
 	answer = json_parse(reply, strlen(reply), &JSON_LIMITS, err);
@@ -214,11 +222,17 @@ static int take_finished(struct live *live, struct running *running, const struc
 			 struct err *err)
 {
 	const char *state = json_get_string(event->body, "state");
+	bool undone = state && strcmp(state, "rolled_back") == 0;
+	bool recovered = state && strcmp(state, "recovered") == 0;
 
-	running->finished = true;
+	/* How it was undone, with the files, comes in an event of its own, also of one that died.
+	 */
+	running->undone = undone || (recovered && (live->returns.atomic || live->returns.try_only));
+	running->finished = !running->undone;
 	running->end = end_from_status(json_get_string(event->body, "status"));
 	live->last.finished_us = event->t_us;
-	live->last.kept = state && strcmp(state, "kept") == 0;
+	live->last.kept = undone || (state && strcmp(state, "kept") == 0) ||
+			  (recovered && json_length(json_get(event->body, "rolled_back")) == 0);
 	live->last.execution_count = json_get_int(event->body, "execution_count", 0);
 	return live->mode == LIVE_TEXT ? print_text(live, event, err) : 0;
 }
@@ -249,16 +263,6 @@ static int take_ours(struct live *live, struct running *running, const struct ev
 	return event->type == EVENT_FINISHED ? take_finished(live, running, event, err) : 0;
 }
 
-static void count_event(struct live *live, const struct event *event)
-{
-	int64_t count = json_get_int(event->body, "execution_count", 0);
-
-	if (event->type == EVENT_RESTARTED)
-		live->execution_count = 0;
-	if (event->type == EVENT_FINISHED && count > 0)
-		live->execution_count = count;
-}
-
 /* Takes one line of the journal. */
 static int take_event(struct live *live, struct running *running, const char *line, size_t len,
 		      struct err *err)
@@ -275,9 +279,12 @@ static int take_event(struct live *live, struct running *running, const char *li
 			progress_erase(live->progress);
 		show_event(&live->show, &event);
 	}
-	count_event(live, &event);
+	count_take(&live->count, &event);
 	if (event.type == EVENT_STOPPED)
 		return err_set(err, ERR_GONE, "the session was stopped");
+	/* The first one behind the cell's end is its own. */
+	if (running->undone && event.type == EVENT_ROLLBACK)
+		running->finished = true;
 	if (!event.cell || !running->id || strcmp(event.cell, running->id) != 0)
 		return 0;
 	return take_ours(live, running, &event, err);
@@ -337,7 +344,7 @@ int live_idle(struct live *live, const char *before, bool *shown, struct err *er
 
 static int take_signal(struct live *live, struct running *running, struct err *err)
 {
-	static const char restart[] = "{\"op\":\"restart\"}";
+	static const char kill[] = "{\"op\":\"interrupt\",\"kill\":true}";
 	struct fh_error error = FH_ERROR_INIT;
 	int64_t now = clock_monotonic_us();
 	int signal_number = signals_next(live->signal_fd);
@@ -355,11 +362,11 @@ static int take_signal(struct live *live, struct running *running, struct err *e
 	live->interrupted_us = now;
 	if (again) {
 		live->interrupted_us = 0;
-		outcome = fh_post(live->session, restart, sizeof(restart) - 1, &error);
+		outcome = fh_post(live->session, kill, sizeof(kill) - 1, &error);
 	} else {
 		if (live->show.err.tty)
 			say("interrupted; Ctrl-C again within 2 s %s",
-			    live->lives_on ? "restarts the interpreter (variables are lost)"
+			    live->lives_on ? "kills it (the variables are those of before)"
 					   : "ends the session");
 		outcome = fh_interrupt(live->session, running->id, &error);
 	}

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "cli/count.h"
 #include "cli/input.h"
 #include "cli/progress.h"
 #include "cli/show.h"
@@ -18,11 +19,17 @@ enum live_mode {
 	LIVE_TEXT, /* each cell's text for a model on stdout, at its end */
 };
 
+/* What the cells may leave behind: see struct fh_run_params. */
+struct live_returns {
+	bool atomic, try_only;
+	enum fh_files files;
+};
+
 /* What became of the cell that was run last. Strings are owned; NULL: there is none. */
 struct live_last {
 	char *cell;           /* its id in the session */
 	char *ename, *evalue; /* of its last exception */
-	bool kept;            /* the variables are still there */
+	bool kept;            /* the variables of before are still there */
 	int64_t execution_count;
 	int64_t started_us, finished_us; /* wall clock; 0: it did not get so far */
 };
@@ -34,13 +41,14 @@ struct live {
 	bool lives_on;    /* the session outlives this command */
 	size_t max_chars; /* LIVE_TEXT; 0: the default of the form */
 	bool marks;       /* LIVE_TEXT in the marked form */
+	struct live_returns returns;
 	struct show show;
 	struct input input;
 	int64_t interrupted_us; /* when Ctrl-C was pressed last, monotonic; 0: never */
 	bool texts;             /* a text was printed before: the next begins with a blank line */
 	struct live_last last;
 	struct progress *progress; /* borrowed; NULL: none is shown */
-	int64_t execution_count;   /* of the session: the last one that was told, whoever ran it */
+	struct count count;        /* of the session, whoever ran its cells */
 };
 
 struct live_cell {

@@ -16,6 +16,7 @@
 #include "cli/find.h"
 #include "cli/say.h"
 #include "cli/terminal.h"
+#include "digest/outcome.h"
 #include "journal/cursor.h"
 
 struct log {
@@ -112,12 +113,20 @@ static void put_finished(struct log *log, const struct json *body)
 {
 	const char *status = json_get_string(body, "status");
 	const char *reason = json_get_string(body, "reason");
+	const char *state = json_get_string(body, "state");
 	cleanup_free char *text =
 		mem_format(" %s%s%s%s after %.3f s", status ? status : "?", reason ? " (" : "",
 			   reason ? reason : "", reason ? ")" : "",
 			   (double)json_get_int(body, "duration_us", 0) / 1e6);
 
 	put_text(log, text, strlen(text));
+	if (state && strcmp(state, "kept") != 0) {
+		cleanup_buf struct buf words = BUF_INIT;
+
+		buf_append_string(&words, "; ");
+		outcome_state(&words, body);
+		put_text(log, buf_bytes(&words), words.len);
+	}
 }
 
 static void put_body(struct log *log, const struct event *event)
@@ -159,6 +168,10 @@ static void put_body(struct log *log, const struct event *event)
 	case EVENT_INPUT:
 	case EVENT_TRUNCATED:
 	case EVENT_DIED:
+	case EVENT_COMMITTED:
+	case EVENT_CHECKPOINT:
+	case EVENT_ROLLBACK:
+	case EVENT_FORKED:
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
 	case EVENT_WARNING:

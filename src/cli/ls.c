@@ -38,6 +38,8 @@ static void put_row(struct buf *out, const struct json *session, size_t name_wid
 	int64_t created = clock_parse(json_get_string(session, "created"));
 	cleanup_free char *id = mem_copy(json_get_string(session, "id"), 8);
 	cleanup_free char *own = mem_format("%s/workspace", directory);
+	const char *parent = json_get_string(session, "parent");
+	cleanup_free char *shared = mem_format("(branch of %.8s)", parent ? parent : "");
 	size_t start;
 
 	table_cell(out, id, 8);
@@ -55,6 +57,8 @@ static void put_row(struct buf *out, const struct json *session, size_t name_wid
 	table_pad(out, start, 5);
 	if (!workspace)
 		workspace = "?";
+	else if (parent)
+		workspace = shared;
 	else if (strcmp(workspace, own) == 0)
 		workspace = "(private)";
 	text_escape(out, workspace, strlen(workspace), false, false);

@@ -128,6 +128,11 @@ static int take_over(struct notebook_run *run, struct live *live, struct err *er
 	if (found.missing > 0)
 		say("%zu cells before cell %zu have not run in this session as they are now",
 		    found.missing, run->first + 1);
+	if (found.undone > 0)
+		say("%zu cells before cell %zu have run, but were rolled back or lost: what they "
+		    "did "
+		    "is not in the variables",
+		    found.undone, run->first + 1);
 	if (found.lost)
 		say("the interpreter was new after the cells before cell %zu: their variables are "
 		    "lost",

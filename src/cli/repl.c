@@ -85,11 +85,11 @@ static void set_prompt(struct repl *repl)
 {
 	char *prompt = repl->prompt;
 	int width = snprintf(prompt, sizeof(repl->prompt),
-			     "In [%lld]: ", (long long)repl->live.execution_count + 1);
+			     "In [%lld]: ", (long long)repl->live.count.now + 1);
 
 	if (repl->code.len)
 		snprintf(prompt, sizeof(repl->prompt), "%*s", width, "...: ");
-	repl->prompt_count = repl->live.execution_count;
+	repl->prompt_count = repl->live.count.now;
 	if (repl->editing)
 		repl_editor_prompt(repl->editor, prompt, repl->live.show.coloured ? GREEN : NULL);
 }
@@ -104,7 +104,7 @@ static int hear(struct repl *repl)
 	if (shown && settle(repl, &repl->fault) != 0)
 		return -1;
 	/* Someone else has run a cell, or the interpreter is a new one. */
-	if (repl->editing && repl->live.execution_count != repl->prompt_count) {
+	if (repl->editing && repl->live.count.now != repl->prompt_count) {
 		set_prompt(repl);
 		if (!shown)
 			(void)file_write_all(STDOUT_FILENO, ERASE, sizeof(ERASE) - 1, NULL);
@@ -331,43 +331,38 @@ static int open_directory(const struct repl *repl)
 	return open(fh_directory(repl->begin.session), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Sets *count when one of the events behind `since` says how far the session has counted. */
-static bool count_since(int dirfd, uint64_t since, int64_t *count)
+/* Takes the events behind `since`. Returns whether they say how far the session has counted. */
+static bool count_since(int dirfd, uint64_t since, struct count *count)
 {
 	__attribute__((cleanup(cursor_cleanup))) struct cursor *cursor =
 		cursor_open(dirfd, since, NULL);
 	enum cursor_step step = CURSOR_EVENT;
-	bool found = false;
 
 	while (cursor && (step == CURSOR_EVENT || step == CURSOR_DAMAGED)) {
 		cleanup_event struct event event = EVENT_INIT;
-		int64_t told;
 
 		step = cursor_next(cursor, &event, NULL);
-		told = json_get_int(event.body, "execution_count", 0);
-		if (event.type == EVENT_RESTARTED || (event.type == EVENT_FINISHED && told > 0)) {
-			found = true;
-			*count = told;
-		}
+		if (step == CURSOR_EVENT)
+			count_take(count, &event);
 	}
-	return found;
+	return count->known;
 }
 
 /* How far a session that was there before has counted: from the end of its journal, which may be
  * long. */
-static int64_t count_before(const struct repl *repl)
+static void count_before(struct repl *repl)
 {
 	uint64_t last = fh_hello_seq(repl->begin.session);
 	cleanup_fd int dirfd = open_directory(repl);
-	int64_t count = 0;
 
 	for (uint64_t window = 256; dirfd >= 0; window *= 16) {
 		uint64_t since = last > window ? last - window : 0;
 
-		if (count_since(dirfd, since, &count) || since == 0)
+		count_release(&repl->live.count);
+		repl->live.count = (struct count)COUNT_INIT;
+		if (count_since(dirfd, since, &repl->live.count) || since == 0)
 			break;
 	}
-	return count;
 }
 
 static void say_hello(struct repl *repl)
@@ -430,7 +425,7 @@ static int run_session(struct repl *repl, struct err *err)
 	repl->live.show.coloured = repl->editing && !getenv("NO_COLOR");
 	repl->live.show.graphics = repl->graphics;
 	if (!repl->begin.created)
-		repl->live.execution_count = count_before(repl);
+		count_before(repl);
 	if (fh_events(session, repl->begin.created ? 0 : fh_hello_seq(session), &error) != 0)
 		return say_take(err, &error);
 	if (repl->editing && begin_editing(repl, err) != 0)

@@ -19,6 +19,7 @@
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "cli/source.h"
+#include "cli/went_back.h"
 #include "client/store.h"
 
 struct run {
@@ -34,6 +35,8 @@ struct run {
 	bool quiet;
 	uint64_t max_chars; /* UINT64_MAX: not given */
 	bool marks;
+	struct live_returns returns;
+	const char *files; /* --files */
 	struct source source;
 	struct output output;
 	struct begin begin;
@@ -105,7 +108,7 @@ static int write_output(struct run *run, struct err *err)
 	dirfd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dirfd < 0)
 		return err_sys(err, "cannot open %s", directory);
-	if (fold_notebook(dirfd, UINT64_MAX, &bytes, NULL, err) != 0)
+	if (fold_notebook(dirfd, UINT64_MAX, NOTEBOOK_AS_SAID, &bytes, NULL, err) != 0)
 		return -1;
 	return output_write(&run->output, &bytes, err);
 }
@@ -128,6 +131,7 @@ static int run_session(struct run *run, int signal_fd, struct err *err)
 	run->live.lives_on = run->begin.end == BEGIN_LEAVE_RUNNING;
 	run->live.max_chars = (size_t)run->max_chars;
 	run->live.marks = run->marks;
+	run->live.returns = run->returns;
 	outcome = run->source.is_notebook ? run_notebook(run, err) : run_code(run, err);
 	if (show_end(&run->live.show, &why) != 0 && outcome == 0) {
 		*err = why;
@@ -258,6 +262,15 @@ static int check_usage(const struct command *command, const struct run *run,
 		return say_usage(command, "--marks is a form of --text");
 	if (run->json && run->text)
 		return say_usage(command, "--json and --text exclude each other");
+	if (run->returns.atomic && run->returns.try_only)
+		return say_usage(command, "--atomic and --try exclude each other");
+	if (run->returns.try_only && run->path && source_is_notebook(run->path))
+		return say_usage(
+			command,
+			"--try is for code or a script: each cell of a notebook would lack "
+			"what those before it did");
+	if (run->files && !run->returns.atomic && !run->returns.try_only)
+		return say_usage(command, "--files goes with --atomic or --try");
 	if (run->output.to_stdout && (run->json || run->text))
 		return say_usage(command, "-o - and --json or --text exclude each other");
 	if (run->max_chars == 0)
@@ -311,6 +324,9 @@ static int command_run(const struct command *command, int argc, char **argv)
 		{"text", '\0', OPTION_FLAG, &run.text},
 		{"max-chars", '\0', OPTION_COUNT, &run.max_chars},
 		{"marks", '\0', OPTION_FLAG, &run.marks},
+		{"atomic", '\0', OPTION_FLAG, &run.returns.atomic},
+		{"try", '\0', OPTION_FLAG, &run.returns.try_only},
+		{"files", '\0', OPTION_TEXT, &run.files},
 		{"quiet", 'q', OPTION_FLAG, &run.quiet},
 		{"startup-timeout", '\0', OPTION_SECONDS, &run.startup_timeout_s},
 		NOTEBOOK_OPTION_ROWS(run.notebook_options),
@@ -324,6 +340,8 @@ static int command_run(const struct command *command, int argc, char **argv)
 		return say_usage(command, "%s", err.text);
 	if (options.help)
 		return say_help(command);
+	if (run.files && went_back_files(run.files, &run.returns.files, &err) != 0)
+		return say_usage(command, "%s", err.text);
 	run.output.to_stdout = run.output_path && strcmp(run.output_path, "-") == 0;
 	take_words(&run, &options);
 	wrong = check_usage(command, &run, &options);
@@ -372,6 +390,12 @@ const struct command COMMAND_RUN = {
 		"see\n"
 		"                       fumehood help text\n"
 		"  -q, --quiet          print errors only\n"
+		"      --atomic         undo each cell that fails: the session is as before it\n"
+		"      --try            undo it in any case: run, report, go back\n"
+		"      --files yes|no   with these: files of the workspace go back, too (default: "
+		"yes "
+		"in a\n"
+		"                       private workspace)\n"
 		"      --startup-timeout TIME\n"
 		"                       give up when the session is not ready by "
 		"then\n" BEGIN_OPTION_HELP "\n",

@@ -21,6 +21,7 @@
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "sandbox/box.h"
+#include "sandbox/report.h"
 
 enum { EXIT_TIMEOUT = 124, EXIT_NOT_RUN = 126, EXIT_NOT_THERE = 127, EXIT_SIGNAL = 128 };
 enum { WATCH_MS = 100 };
@@ -162,6 +163,8 @@ static struct box *build(struct sandbox_policy *made, struct err *err)
 	box = box_start(&made->policy, TIER_DEGRADED, BOX_WITHOUT_ZYGOTE, err);
 	if (box)
 		say("runs in tier degraded: %s", why.text);
+	else if (err->code == ERR_SANDBOX)
+		report_no_tier(&why, err);
 	return box;
 }
 

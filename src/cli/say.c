@@ -51,7 +51,8 @@ int say_help(const struct command *command)
 int say_take(struct err *err, const struct fh_error *error)
 {
 	err_set(err, (enum err_code)error->code, "%s", error->text);
-	err->sys = error->sys;
+	if (err)
+		err->sys = error->sys;
 	return -1;
 }
 

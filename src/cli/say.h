@@ -30,7 +30,7 @@ int say_help(const struct command *command);
 /* Writes text to stdout; 0, or EXIT_FUMEHOOD after saying why it could not be written. */
 int say_out(const char *text, size_t len);
 
-/* Copies an error of the client library. Returns -1. */
+/* Copies an error of the client library; `err` may be NULL. Returns -1. */
 int say_take(struct err *err, const struct fh_error *error);
 
 #endif

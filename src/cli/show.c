@@ -12,6 +12,8 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "cli/went_back.h"
+#include "digest/outcome.h"
 
 struct show_cell {
 	char *id;
@@ -208,13 +210,25 @@ static void show_error(struct show *show, const struct event *event, struct show
 	}
 }
 
-/* How a cell ended, when no traceback says it. */
+/* "; the variables are ..." */
+static void put_state(struct buf *text, const struct json *body)
+{
+	const char *state = json_get_string(body, "state");
+
+	if (state && strcmp(state, "reset") == 0) {
+		buf_append_string(text, "; the variables are lost");
+	} else if (state && strcmp(state, "recovered") == 0) {
+		buf_append_string(text, "; the ");
+		outcome_state(text, body);
+	}
+}
+
+/* How a cell ended, when no traceback says it. That it was rolled back comes as an event. */
 static void show_finished(struct show *show, const struct event *event,
 			  const struct show_cell *cell)
 {
 	const char *status = json_get_string(event->body, "status");
 	const char *reason = json_get_string(event->body, "reason");
-	const char *state = json_get_string(event->body, "state");
 	cleanup_buf struct buf text = BUF_INIT;
 
 	if (!status || strcmp(status, "ok") == 0 || strcmp(status, "error") == 0)
@@ -230,20 +244,54 @@ static void show_finished(struct show *show, const struct event *event,
 	else
 		buf_printf(&text, "fumehood: the cell was %s%s%s", status, reason ? ": " : "",
 			   reason ? reason : "");
-	if (state && strcmp(state, "reset") == 0)
-		buf_append_string(&text, "; the variables are lost");
+	put_state(&text, event->body);
 	note(show, buf_bytes(&text));
+}
+
+/* Each line of `text` as a note. */
+static void note_lines(struct show *show, const struct buf *text)
+{
+	const char *at = buf_bytes(text), *end;
+
+	for (; (end = strchr(at, '\n')); at = end + 1) {
+		cleanup_free char *line = mem_format("fumehood: %.*s", (int)(end - at), at);
+
+		note(show, line);
+	}
+}
+
+/* A rollback: of a cell of ours, that was atomic or a try, or one that another client asked for. */
+static void show_rollback(struct show *show, const struct event *event)
+{
+	const char *reason = json_get_string(event->body, "reason");
+	const struct json *cells = json_get(event->body, "rolled_back");
+	const char *last = json_string(json_at(cells, json_length(cells) - 1), NULL);
+	cleanup_buf struct buf text = BUF_INIT;
+
+	if (!reason || strcmp(reason, "asked") == 0) {
+		went_back_cells(&text, event->body);
+		went_back_rest(&text, event->body);
+		note_lines(show, &text);
+		return;
+	}
+	if (!show->ours_ended || (show->errors_only && strcmp(reason, "try") == 0))
+		return;
+	if (find_cell(show, last)) /* else it died, which was told with what the variables are */
+		buf_append_string(&text, "rolled back: the variables are as they were just before "
+					 "this cell\n");
+	went_back_rest(&text, event->body);
+	note_lines(show, &text);
 }
 
 /* A death between two cells. */
 static void show_died(struct show *show, const struct event *event)
 {
 	const char *reason = json_get_string(event->body, "reason");
-	cleanup_free char *text =
-		mem_format("fumehood: the interpreter died: %s; the variables are lost",
-			   reason ? reason : "?");
+	cleanup_buf struct buf text = BUF_INIT;
 
-	note(show, text);
+	buf_printf(&text, "fumehood: the interpreter died: %s", reason ? reason : "?");
+	put_state(&text, event->body);
+	note(show, buf_bytes(&text));
 }
 
 static void show_truncated(struct show *show, const struct event *event)
@@ -275,6 +323,10 @@ void show_event(struct show *show, const struct event *event)
 	const char *message = json_get_string(event->body, "message");
 	cleanup_free char *text = NULL;
 
+	if (event->type == EVENT_FINISHED)
+		show->ours_ended = cell != NULL;
+	if (event->type == EVENT_ROLLBACK) /* its `cell` is the last one that is left */
+		show_rollback(show, event);
 	if (!cell && event->type != EVENT_WARNING && event->type != EVENT_DIED)
 		return;
 	switch (event->type) {
@@ -314,6 +366,10 @@ void show_event(struct show *show, const struct event *event)
 	case EVENT_CLEAR:
 	case EVENT_INPUT_REQUEST:
 	case EVENT_INPUT:
+	case EVENT_COMMITTED:
+	case EVENT_CHECKPOINT:
+	case EVENT_ROLLBACK:
+	case EVENT_FORKED:
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
 	case EVENT_GAP:

@@ -31,6 +31,7 @@ struct show {
 	size_t cell_count;
 	bool shared;        /* stdout and stderr are the same terminal or file */
 	bool other_last;    /* stderr was added to last */
+	bool ours_ended;    /* the cell that has ended last is one of those that are shown */
 	struct err failure; /* the first that was met */
 };
 

@@ -112,12 +112,51 @@ static void test_ends(void **state)
 	show_release(&show);
 }
 
+#define ROLLBACK(reason, cells, rest) \
+	LINE("\"type\":\"rollback\",\"cell\":\"c0\",\"reason\":\"" reason \
+	     "\",\"rolled_back\":" cells rest)
+
+static void test_what_went_back(void **state)
+{
+	struct show show;
+
+	(void)state;
+	pretend(&show, NULL);
+	event(&show, LINE("\"type\":\"finished\",\"cell\":\"c1\",\"status\":\"died\",\"reason\":"
+			  "\"signal 9\",\"state\":\"recovered\",\"lost\":{\"connections\":2}"));
+	expect(&show.err.out,
+	       "fumehood: the interpreter died: signal 9; the variables are as they were just "
+	       "before this cell; not restored: 2 connections\n");
+	event(&show, LINE("\"type\":\"died\",\"reason\":\"exit status 3\",\"state\":\"recovered\","
+			  "\"recovers_to\":\"c0\",\"rolled_back\":[\"c1\"]"));
+	expect(&show.err.out,
+	       "fumehood: the interpreter died: exit status 3; the variables are as they were just "
+	       "after cell c0; lost as well: what cell c1 did\n");
+	event(&show, ROLLBACK("atomic", "[]", ",\"files\":{\"removed\":[\"b\"]}"));
+	expect(&show.err.out, "fumehood: files removed: b\n");
+	event(&show, ROLLBACK("try", "[\"c1\"]", ",\"files\":{\"removed\":[\"a\"]}"));
+	expect(&show.err.out,
+	       "fumehood: rolled back: the variables are as they were just before this cell\n"
+	       "fumehood: files removed: a\n");
+	event(&show, LINE("\"type\":\"finished\",\"cell\":\"another's\",\"status\":\"ok\""));
+	event(&show, ROLLBACK("atomic", "[\"another's\"]", ""));
+	event(&show, ROLLBACK("atomic", "[]", ""));
+	expect(&show.err.out, "");
+	event(&show, ROLLBACK("asked", "[\"c1\",\"c2\"]", ""));
+	expect(&show.err.out, "fumehood: rolled back: c1, c2\n");
+	show.errors_only = true;
+	event(&show, ROLLBACK("try", "[\"c1\"]", ",\"files\":{\"removed\":[\"a\"]}"));
+	expect(&show.err.out, "");
+	show_release(&show);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_streams_and_results),
 		cmocka_unit_test(test_images),
 		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_what_went_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

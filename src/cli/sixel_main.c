@@ -5,25 +5,20 @@
  *
  * A program of its own because the image comes from a session's code: what libpng and libsixel do
  * with its bytes is done where nothing can be harmed. It is started without environment and with no
- * descriptors but stdin, stdout and /dev/null; before the first byte is looked at, it may take no
- * more memory and time than an image of the largest size needs, and make no system call but those
- * that read, write and allocate (seccomp(2)). So `fumehood` itself is linked with neither library.
+ * descriptors but stdin, stdout and /dev/null, and before the first byte is looked at it is
+ * confined (base/decoder.h), with no more memory and time than an image of the largest size needs.
+ * So `fumehood` itself is linked with neither library.
  *
  * Pixels that are transparent get a white ground, for which plots are made. An image that is wider
  * than WIDTH_MAX pixels is made smaller.
  */
 #include <errno.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <png.h>
 #include <sixel.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/decoder.h"
 
 enum {
 	INPUT_BYTES_MAX = 12 << 20,
@@ -35,51 +30,6 @@ enum {
 	EXIT_BAD = 1,
 	EXIT_WRONG_USE = 2
 };
-
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#else
-#error "fumehood-sixel: the number of this architecture is missing here (linux/audit.h)"
-#endif
-
-#define ALLOW(name) \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), \
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-
-/* glibc: malloc begins with getrandom, qsort asks for the size of the memory (sysinfo). */
-static int lock_down(void)
-{
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		ALLOW(read),
-		ALLOW(write),
-		ALLOW(brk),
-		ALLOW(mmap),
-		ALLOW(mremap),
-		ALLOW(munmap),
-		ALLOW(getrandom),
-		ALLOW(sysinfo),
-		ALLOW(clock_gettime),
-		ALLOW(exit_group),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-	};
-	const struct sock_fprog program = {.len = sizeof(code) / sizeof(*code), .filter = code};
-	const struct rlimit memory = {(rlim_t)MEMORY_MIB_MAX << 20, (rlim_t)MEMORY_MIB_MAX << 20};
-	const struct rlimit cpu = {CPU_S_MAX, CPU_S_MAX};
-	const struct rlimit none = {0, 0};
-
-	if (setrlimit(RLIMIT_AS, &memory) != 0 || setrlimit(RLIMIT_CPU, &cpu) != 0 ||
-	    setrlimit(RLIMIT_CORE, &none) != 0 || setrlimit(RLIMIT_FSIZE, &none) != 0)
-		return -1;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-		return -1;
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-}
 
 static size_t read_input(unsigned char *input)
 {
@@ -190,6 +140,8 @@ static int encode(const struct picture *picture)
 
 int main(int argc, char **argv)
 {
+	const struct decoder_limits limits = {.memory_bytes = (uint64_t)MEMORY_MIB_MAX << 20,
+					      .cpu_s = CPU_S_MAX};
 	struct picture picture = {.pixels = NULL};
 	unsigned char *input;
 	size_t len;
@@ -204,7 +156,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: fumehood-sixel WIDTH_MAX < image.png\n");
 		return EXIT_WRONG_USE;
 	}
-	if (lock_down() != 0)
+	if (decoder_confine(&limits) != 0)
 		return EXIT_BAD;
 	input = malloc(INPUT_BYTES_MAX);
 	len = input ? read_input(input) : 0;

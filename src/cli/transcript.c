@@ -12,6 +12,7 @@
 #include "cli/fold.h"
 #include "journal/cursor.h"
 #include "journal/journal.h"
+#include "journal/timeline.h"
 #include "notebook/notebook.h"
 
 enum { CODE_BYTES_MAX = 64 << 20 };
@@ -104,7 +105,8 @@ static void note_run(struct transcript *transcript, size_t end, const struct eve
 
 /* Reads the journal for runs. Values that are no code are left where they are. */
 static int read_runs(struct transcript *transcript, size_t end, struct fold_reader *reader,
-		     uint64_t *last_run, uint64_t *last_loss, struct err *err)
+		     struct timeline *timeline, uint64_t *last_run, uint64_t *last_loss,
+		     struct err *err)
 {
 	for (;;) {
 		cleanup_event struct event event = EVENT_INIT;
@@ -117,6 +119,7 @@ static int read_runs(struct transcript *transcript, size_t end, struct fold_read
 			return 0;
 		if (step == CURSOR_DAMAGED)
 			continue;
+		timeline_apply(timeline, &event);
 		if (is_loss(&event))
 			*last_loss = event.seq;
 		if (event.type != EVENT_CELL || !event.cell)
@@ -127,15 +130,29 @@ static int read_runs(struct transcript *transcript, size_t end, struct fold_read
 	}
 }
 
+static void timeline_cleanup(struct timeline **timeline)
+{
+	timeline_free(*timeline);
+}
+
+/* Whether what the run did to the variables was undone, while others' work was kept. */
+static bool is_undone(const struct timeline *timeline, const char *run)
+{
+	const struct timeline_cell *cell = timeline_find(timeline, run);
+
+	return cell && (cell->fate == TIMELINE_ROLLED_BACK || cell->fate == TIMELINE_LOST);
+}
+
 int transcript_find(struct transcript *transcript, size_t end, int dirfd,
 		    struct transcript_found *found, struct err *err)
 {
+	__attribute__((cleanup(timeline_cleanup))) struct timeline *timeline = timeline_new();
 	cleanup_fold struct fold_reader reader = FOLD_READER_INIT;
 	uint64_t last_run = 0, last_loss = 0;
 
 	*found = (struct transcript_found){.missing = 0};
 	if (fold_open(&reader, dirfd, err) != 0 ||
-	    read_runs(transcript, end, &reader, &last_run, &last_loss, err) != 0)
+	    read_runs(transcript, end, &reader, timeline, &last_run, &last_loss, err) != 0)
 		return -1;
 	for (size_t i = 0; i < end; i++) {
 		const struct document_cell *cell = &transcript->document->cells[i];
@@ -143,6 +160,7 @@ int transcript_find(struct transcript *transcript, size_t end, int dirfd,
 		if (cell->type == DOCUMENT_CODE && !transcript->cells[i].run &&
 		    strspn(cell->source, " \t\r\n\f\v") < cell->source_len)
 			found->missing++;
+		found->undone += is_undone(timeline, transcript->cells[i].run);
 	}
 	found->lost = last_loss > last_run;
 	return 0;

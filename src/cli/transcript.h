@@ -41,6 +41,7 @@ void transcript_ran(struct transcript *transcript, size_t index, const char *run
 /* What transcript_find() found. */
 struct transcript_found {
 	size_t missing; /* code cells that have not run as they are */
+	size_t undone;  /* code cells that have run, but were rolled back or lost with a death */
 	bool lost;      /* the variables were lost after the last of them ran */
 };
 

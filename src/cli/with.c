@@ -1,13 +1,10 @@
 /*
  * Making and finding environments for --with. See with.h.
  *
- *	<data>/environments/<hash>.lock          held while it is made
- *	<data>/environments/<hash>/env/          the venv
- *	<data>/environments/<hash>/made.json     what is in it; it is whole once this is there
- *
- * The hash is that of the Python it is based on and of the sorted requirements. The venv is made
- * where it stays, because installed scripts name their interpreter by its path. A process that dies
- * on the way leaves a folder without made.json, which the next one clears away.
+ * Where they lie is said in environments.h. The hash is that of the Python it is based on and of
+ * the sorted requirements. The venv is made where it stays, because installed scripts name their
+ * interpreter by its path. A process that dies on the way leaves a folder without made.json, which
+ * the next one clears away.
  */
 #include "cli/with.h"
 
@@ -26,9 +23,9 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "base/python.h"
 #include "base/text.h"
+#include "cli/environments.h"
 #include "cli/say.h"
 #include "cli/terminal.h"
 
@@ -158,22 +155,18 @@ static struct json *read_packages(const struct option_list *list, struct err *er
 static int with_open(struct with *with, const struct with_options *options, const char *python,
 		     struct err *err)
 {
-	cleanup_free char *data = paths_data(err);
 	cleanup_buf struct buf key = BUF_INIT;
 
 	with->python = python;
 	with->packages = read_packages(&options->packages, err);
-	if (!with->packages || !data)
+	if (!with->packages)
 		return -1;
 	buf_append_string(&key, python);
 	buf_append_char(&key, '\n');
 	json_write(&key, with->packages);
 	hash_sha256(buf_bytes(&key), key.len, with->hash);
-	with->path = mem_format("%s/environments", data);
-	if (file_make_dirs(with->path, 0755, err) != 0)
-		return -1;
-	with->folder = open(with->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return with->folder < 0 ? err_sys(err, "cannot open %s", with->path) : 0;
+	with->folder = environments_open(&with->path, err);
+	return with->folder < 0 ? -1 : 0;
 }
 
 /* --- making it ---------------------------------------------------------------------------------
@@ -381,22 +374,6 @@ static bool is_made(const struct with *with)
 	return faccessat(with->folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Waits for the lock; whoever has held it may have made the environment. */
-static int lock(const struct with *with, struct err *err)
-{
-	cleanup_free char *name = mem_format("%s.lock", with->hash);
-	cleanup_fd int fd =
-		openat(with->folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-
-	if (fd < 0)
-		return err_sys(err, "cannot open %s/%s", with->path, name);
-	while (flock(fd, LOCK_EX) != 0) {
-		if (errno != EINTR)
-			return err_sys(err, "cannot lock %s/%s", with->path, name);
-	}
-	return fd_take(&fd);
-}
-
 char *with_path(const struct with_options *options, const char *python, struct err *err)
 {
 	__attribute__((cleanup(with_release))) struct with with = {.folder = -1};
@@ -406,18 +383,42 @@ char *with_path(const struct with_options *options, const char *python, struct e
 	return mem_format("%s/%s/env/bin/python", with.path, with.hash);
 }
 
-char *with_python(const struct with_options *options, const char *python, int cancel_fd,
+/* From now on it counts as wanted at this moment. Where that cannot be, it only seems older. */
+static void note_use(const struct with *with)
+{
+	cleanup_free char *name = mem_format("%s/" PYTHON_MADE, with->hash);
+
+	(void)utimensat(with->folder, name, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Whoever holds the lock alone makes it if nobody has meanwhile; with the shared one it stays. */
+static int find_or_make(const struct with *with, const struct with_options *options, int cancel_fd,
+			struct err *err)
+{
+	for (;;) {
+		cleanup_fd int held = environments_lock(with->folder, with->hash, LOCK_SH, err);
+
+		if (held < 0)
+			return -1;
+		if (is_made(with)) {
+			note_use(with);
+			return fd_take(&held);
+		}
+		close(fd_take(&held));
+		held = environments_lock(with->folder, with->hash, LOCK_EX, err);
+		if (held < 0 || (!is_made(with) && make(with, options, cancel_fd, err) != 0))
+			return -1;
+	}
+}
+
+char *with_python(const struct with_options *options, const char *python, int cancel_fd, int *held,
 		  struct err *err)
 {
 	__attribute__((cleanup(with_release))) struct with with = {.folder = -1};
-	cleanup_fd int held = -1;
 
+	*held = -1;
 	if (with_open(&with, options, python, err) != 0)
 		return NULL;
-	if (!is_made(&with)) {
-		held = lock(&with, err);
-		if (held < 0 || (!is_made(&with) && make(&with, options, cancel_fd, err) != 0))
-			return NULL;
-	}
-	return mem_format("%s/%s/env/bin/python", with.path, with.hash);
+	*held = find_or_make(&with, options, cancel_fd, err);
+	return *held < 0 ? NULL : mem_format("%s/%s/env/bin/python", with.path, with.hash);
 }

@@ -37,9 +37,10 @@ struct with_options {
  * packages; made if it is not there, which can take minutes and is said on stderr. Waits for
  * another process that makes the same. `cancel_fd` as in fumehood.h. ERR_INVALID for a package that
  * is no requirement, ERR_ENGINE when they cannot be installed; pip's words are then on stderr. The
- * caller owns it.
+ * caller owns it, and *held: as long as that is open nobody removes the environment, which must be
+ * until the session that uses it is there (-1 on failure).
  */
-char *with_python(const struct with_options *options, const char *python, int cancel_fd,
+char *with_python(const struct with_options *options, const char *python, int cancel_fd, int *held,
 		  struct err *err);
 
 /* That path, whether it is there or not. */

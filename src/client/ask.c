@@ -155,3 +155,69 @@ FH_PUBLIC char *fh_note(struct fh_session *session, const char *text, size_t len
 	id = json_get_string(reply, "note");
 	return reply ? mem_string(id ? id : "") : NULL;
 }
+
+/* --- checkpoints ------------------------------------------------------------------------------ */
+
+static void set_files(struct json *request, enum fh_files files)
+{
+	if (files != FH_FILES_DEFAULT)
+		json_set(request, "files", json_new_bool(files == FH_FILES_BACK));
+}
+
+FH_PUBLIC char *fh_checkpoint(struct fh_session *session, const char *name, enum fh_files files,
+			      struct fh_error *error)
+{
+	struct json *request = request_new("checkpoint");
+	cleanup_json struct json *reply = NULL;
+	cleanup_buf struct buf text = BUF_INIT;
+
+	set_text(request, "name", name);
+	set_files(request, files);
+	reply = call(session, request, error);
+	if (!reply)
+		return NULL;
+	json_write(&text, json_get(reply, "checkpoint"));
+	return buf_take(&text, NULL);
+}
+
+FH_PUBLIC char *fh_checkpoints(struct fh_session *session, struct fh_error *error)
+{
+	return ask(session, request_new("checkpoints"), error);
+}
+
+FH_PUBLIC int fh_checkpoint_drop(struct fh_session *session, const char *name,
+				 struct fh_error *error)
+{
+	struct json *request = request_new("checkpoints");
+	struct json *reply;
+
+	json_set_string(request, "drop", name);
+	reply = call(session, request, error);
+	json_free(reply);
+	return reply ? 0 : -1;
+}
+
+FH_PUBLIC char *fh_rollback(struct fh_session *session, const char *to, enum fh_files files,
+			    struct fh_error *error)
+{
+	struct json *request = request_new("rollback");
+
+	set_text(request, "to", to);
+	set_files(request, files);
+	return ask(session, request, error);
+}
+
+FH_PUBLIC char *fh_reset(struct fh_session *session, struct fh_error *error)
+{
+	return ask(session, request_new("reset"), error);
+}
+
+FH_PUBLIC char *fh_fork(struct fh_session *session, const char *name, const char *from,
+			struct fh_error *error)
+{
+	struct json *request = request_new("fork");
+
+	set_text(request, "name", name);
+	set_text(request, "from", from);
+	return ask(session, request, error);
+}

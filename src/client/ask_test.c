@@ -134,6 +134,42 @@ static void test_notebook(void **state)
 	expect(pair, "{\"op\":\"note\",\"text\":\"text\",\"cell_type\":\"raw\"}");
 }
 
+static void test_checkpoints(void **state)
+{
+	struct pair *pair = *state;
+	char *made;
+
+	will_answer(pair, "{\"type\":\"reply\",\"id\":null,\"checkpoint\":{\"number\":7}}\n");
+	made = fh_checkpoint(pair->session, "clean", FH_FILES_DEFAULT, NULL);
+	assert_string_equal(made, "{\"number\":7}");
+	fh_free(made);
+	expect(pair, "{\"op\":\"checkpoint\",\"name\":\"clean\"}");
+	will_answer(pair, "{\"type\":\"reply\",\"id\":null,\"checkpoint\":{}}\n");
+	fh_free(fh_checkpoint(pair->session, "a", FH_FILES_BACK, NULL));
+	expect(pair, "{\"op\":\"checkpoint\",\"name\":\"a\",\"files\":true}");
+	will_reply(pair);
+	expect_reply(fh_checkpoints(pair->session, NULL));
+	expect(pair, "{\"op\":\"checkpoints\"}");
+	will_reply(pair);
+	assert_int_equal(fh_checkpoint_drop(pair->session, "clean", NULL), 0);
+	expect(pair, "{\"op\":\"checkpoints\",\"drop\":\"clean\"}");
+	will_reply(pair);
+	expect_reply(fh_rollback(pair->session, NULL, FH_FILES_DEFAULT, NULL));
+	expect(pair, "{\"op\":\"rollback\"}");
+	will_reply(pair);
+	expect_reply(fh_rollback(pair->session, "c3", FH_FILES_STAY, NULL));
+	expect(pair, "{\"op\":\"rollback\",\"to\":\"c3\",\"files\":false}");
+	will_reply(pair);
+	expect_reply(fh_reset(pair->session, NULL));
+	expect(pair, "{\"op\":\"reset\"}");
+	will_reply(pair);
+	expect_reply(fh_fork(pair->session, NULL, NULL, NULL));
+	expect(pair, "{\"op\":\"fork\"}");
+	will_reply(pair);
+	expect_reply(fh_fork(pair->session, "b", "clean", NULL));
+	expect(pair, "{\"op\":\"fork\",\"name\":\"b\",\"from\":\"clean\"}");
+}
+
 static void test_refusals(void **state)
 {
 	static const char busy[] = "{\"type\":\"refused\",\"id\":null,\"code\":\"busy\","
@@ -148,6 +184,13 @@ static void test_refusals(void **state)
 	assert_int_equal(fh_section(pair->session, "T", 9, NULL), -1);
 	will_answer(pair, busy);
 	assert_null(fh_note(pair->session, "", 0, NULL, NULL));
+	will_answer(pair, busy);
+	assert_null(fh_rollback(pair->session, NULL, FH_FILES_DEFAULT, &error));
+	will_answer(pair, busy);
+	assert_null(fh_checkpoint(pair->session, "a", FH_FILES_DEFAULT, &error));
+	will_answer(pair, busy);
+	assert_int_equal(fh_checkpoint_drop(pair->session, "a", &error), -1);
+	assert_int_equal(error.code, FH_BUSY);
 	shutdown(pair->keeper, SHUT_WR);
 	assert_null(fh_files(pair->session, NULL, 0, &error));
 	assert_int_equal(error.code, FH_GONE);
@@ -159,6 +202,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_code, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_lists, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_notebook, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_checkpoints, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_refusals, set_up, tear_down),
 	};
 

@@ -26,14 +26,24 @@ static const struct limit_key {
 	const char *name;
 	size_t offset; /* in struct fh_limits */
 	bool of_box;   /* the keeper cannot change it once its box stands */
+	bool or_null;  /* FH_NO_LIMIT is null */
+	bool number;   /* a double */
+	bool or_zero;  /* FH_NO_CHECKPOINTS is 0 */
 } LIMIT_KEYS[] = {
-	{"background_bytes", offsetof(struct fh_limits, background_bytes), false},
-	{"queue", offsetof(struct fh_limits, queue), false},
-	{"record_bytes", offsetof(struct fh_limits, record_bytes), false},
-	{"processes", offsetof(struct fh_limits, processes), true},
-	{"files", offsetof(struct fh_limits, files), true},
-	{"file_bytes", offsetof(struct fh_limits, file_bytes), true},
-	{"tmp_bytes", offsetof(struct fh_limits, tmp_bytes), true},
+	{"background_bytes", offsetof(struct fh_limits, background_bytes), false, false, false,
+	 false},
+	{"queue", offsetof(struct fh_limits, queue), false, false, false, false},
+	{"record_bytes", offsetof(struct fh_limits, record_bytes), false, false, false, false},
+	{"processes", offsetof(struct fh_limits, processes), true, false, false, false},
+	{"files", offsetof(struct fh_limits, files), true, false, false, false},
+	{"file_bytes", offsetof(struct fh_limits, file_bytes), true, false, false, false},
+	{"tmp_bytes", offsetof(struct fh_limits, tmp_bytes), true, false, false, false},
+	{"memory_bytes", offsetof(struct fh_limits, memory_bytes), false, true, false, false},
+	{"disk_bytes", offsetof(struct fh_limits, disk_bytes), false, true, false, false},
+	{"disk_inodes", offsetof(struct fh_limits, disk_inodes), false, true, false, false},
+	{"cpus", offsetof(struct fh_limits, cpus), false, false, true, false},
+	{"cpu_s", offsetof(struct fh_limits, cpu_s), false, false, true, false},
+	{"checkpoints", offsetof(struct fh_limits, checkpoints), false, false, false, true},
 };
 
 enum { LIMIT_COUNT = sizeof(LIMIT_KEYS) / sizeof(*LIMIT_KEYS) };
@@ -44,6 +54,43 @@ static uint64_t limit_value(const struct fh_limits *limits, const struct limit_k
 
 	memcpy(&value, (const char *)limits + key->offset, sizeof(value));
 	return value;
+}
+
+static double number_value(const struct fh_limits *limits, const struct limit_key *key)
+{
+	double value;
+
+	memcpy(&value, (const char *)limits + key->offset, sizeof(value));
+	return value;
+}
+
+static void put_limit(struct json *object, const struct fh_limits *limits,
+		      const struct limit_key *key)
+{
+	uint64_t count = key->number ? 0 : limit_value(limits, key);
+
+	if (key->number && number_value(limits, key) > 0)
+		json_set(object, key->name, json_new_double(number_value(limits, key)));
+	else if (key->or_null && count == FH_NO_LIMIT)
+		json_set(object, key->name, NULL);
+	else if (key->or_zero && count == FH_NO_CHECKPOINTS)
+		json_set_int(object, key->name, 0);
+	else if (count)
+		json_set_int(object, key->name, (int64_t)count);
+}
+
+static void take_limit(struct fh_limits *limits, const struct json *object,
+		       const struct limit_key *key)
+{
+	uint64_t count = (uint64_t)json_get_int(object, key->name, 0);
+	double number = json_get_double(object, key->name, 0);
+
+	if (key->or_null && json_has(object, key->name) && !json_get(object, key->name))
+		count = FH_NO_LIMIT;
+	if (key->or_zero && count == 0 && json_get(object, key->name))
+		count = FH_NO_CHECKPOINTS;
+	memcpy((char *)limits + key->offset, key->number ? (void *)&number : (void *)&count,
+	       sizeof(count));
 }
 
 bool config_box_is_default(const struct config *config)
@@ -59,6 +106,7 @@ void config_release(struct config *config)
 	free(config->name);
 	free(config->python);
 	free(config->workspace);
+	free(config->parent);
 	json_free(config->policy);
 	json_free(config->notebook_metadata);
 	*config = (struct config)CONFIG_INIT;
@@ -66,9 +114,7 @@ void config_release(struct config *config)
 
 bool config_is_id(const char *id)
 {
-	size_t len = strlen(id);
-
-	return len == HASH_ID_SIZE - 1 && strspn(id, "abcdefghijklmnopqrstuvwxyz234567") == len;
+	return hash_is_id(id);
 }
 
 /* The path under "path", or under "path_base64" when it is no UTF-8. */
@@ -96,12 +142,8 @@ static struct json *limits_json(const struct config *config)
 		json_set(limits, "wall_s", json_new_double(config->wall_s_max));
 	if (config->output_bytes_max)
 		json_set_int(limits, "output_bytes", (int64_t)config->output_bytes_max);
-	for (size_t i = 0; i < LIMIT_COUNT; i++) {
-		uint64_t value = limit_value(&config->limits, &LIMIT_KEYS[i]);
-
-		if (value)
-			json_set_int(limits, LIMIT_KEYS[i].name, (int64_t)value);
-	}
+	for (size_t i = 0; i < LIMIT_COUNT; i++)
+		put_limit(limits, &config->limits, &LIMIT_KEYS[i]);
 	return limits;
 }
 
@@ -111,10 +153,13 @@ static void set_chosen(struct json *object, const struct config *config)
 	json_set(object, "limits", limits_json(config));
 	json_set(object, "ends_with_client", json_new_bool(config->ends_with_client));
 	json_set_string(object, "durability", config->durability_power ? "power" : "process");
-	if (config->notebook_metadata) {
+	if (config->notebook_metadata || config->keeps_rolled_back) {
 		struct json *notebook = json_new_object();
 
-		json_set(notebook, "metadata", json_copy(config->notebook_metadata));
+		if (config->notebook_metadata)
+			json_set(notebook, "metadata", json_copy(config->notebook_metadata));
+		if (config->keeps_rolled_back)
+			json_set_string(notebook, "rolled_back", "keep");
 		json_set(object, "notebook", notebook);
 	}
 }
@@ -178,6 +223,11 @@ static char *read_path(const struct json *workspace)
 	return buf_take(&bytes, NULL);
 }
 
+static bool keeps(const char *rolled_back)
+{
+	return rolled_back && strcmp(rolled_back, "keep") == 0;
+}
+
 int config_read(const char *bytes, size_t len, struct config *config, struct err *err)
 {
 	cleanup_json struct json *object = json_parse(bytes, len, &JSON_LIMITS, err);
@@ -211,15 +261,15 @@ int config_read(const char *bytes, size_t len, struct config *config, struct err
 	}
 	config->wall_s_max = json_get_double(limits, "wall_s", 0);
 	config->output_bytes_max = (uint64_t)json_get_int(limits, "output_bytes", 0);
-	for (size_t i = 0; i < LIMIT_COUNT; i++) {
-		uint64_t value = (uint64_t)json_get_int(limits, LIMIT_KEYS[i].name, 0);
-
-		memcpy((char *)&config->limits + LIMIT_KEYS[i].offset, &value, sizeof(value));
-	}
+	for (size_t i = 0; i < LIMIT_COUNT; i++)
+		take_limit(&config->limits, limits, &LIMIT_KEYS[i]);
 	config->ends_with_client = json_get_bool(object, "ends_with_client", false);
 	config->durability_power = json_get_string(object, "durability") &&
 				   strcmp(json_get_string(object, "durability"), "power") == 0;
 	config->notebook_metadata = json_get(json_get(object, "notebook"), "metadata");
+	config->keeps_rolled_back =
+		keeps(json_get_string(json_get(object, "notebook"), "rolled_back"));
+	config->parent = mem_string(json_get_string(json_get(object, "parent"), "session"));
 	config->policy = json_get(object, "policy");
 	if (config->policy)
 		json_keep(config->policy);

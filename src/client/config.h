@@ -27,6 +27,7 @@ struct config {
 	int64_t created_us; /* wall clock */
 	char *python;       /* NULL: the keeper's default */
 	char *workspace;    /* absolute path, any bytes */
+	char *parent;       /* of a branch: the id of the session that it was made of; else NULL */
 	bool workspace_private;
 	bool workspace_read_only, workspace_overlay;
 	enum config_tier tier;
@@ -37,15 +38,16 @@ struct config {
 	bool durability_power;
 	struct json *policy;            /* what is asked of the sandbox: object or NULL */
 	struct json *notebook_metadata; /* object or NULL */
+	bool keeps_rolled_back;         /* of the notebook: cells that were rolled back */
 };
 
 #define CONFIG_INIT \
 	{ \
 		.id = "", .name = NULL, .created_us = 0, .python = NULL, .workspace = NULL, \
-		.workspace_private = false, .workspace_read_only = false, \
+		.parent = NULL, .workspace_private = false, .workspace_read_only = false, \
 		.tier = CONFIG_TIER_FULL, .wall_s_max = 0, .output_bytes_max = 0, .limits = {0}, \
 		.ends_with_client = false, .durability_power = false, .policy = NULL, \
-		.notebook_metadata = NULL \
+		.notebook_metadata = NULL, .keeps_rolled_back = false \
 	}
 
 enum { CONFIG_BYTES_MAX = 4 << 20 };

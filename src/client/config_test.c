@@ -26,10 +26,12 @@ static void round_trip(const char *workspace)
 	config.tier = CONFIG_TIER_NONE;
 	config.wall_s_max = 2.5;
 	config.output_bytes_max = 4096;
-	config.limits = (struct fh_limits){1, 2, 3, 4, 5, 6, 7};
+	config.limits = (struct fh_limits){
+		1, 2, 3, 4, 5, 6, 7, 8, FH_NO_LIMIT, 10, 1.5, 0, FH_NO_CHECKPOINTS};
 	config.ends_with_client = true;
 	config.durability_power = true;
 	config.notebook_metadata = json_parse("{\"a\":1}", 7, &JSON_LIMITS, NULL);
+	config.keeps_rolled_back = true;
 	config.policy = json_parse("{\"cpus\":1.5,\"env\":{}}", 21, &JSON_LIMITS, NULL);
 	assert_non_null(config.policy);
 	config_write(&text, &config);
@@ -51,6 +53,7 @@ static void round_trip(const char *workspace)
 						 "\"file_bytes\":6,\"tmp_bytes\":7"));
 	assert_true(back.ends_with_client);
 	assert_true(back.durability_power);
+	assert_true(back.keeps_rolled_back);
 	assert_true(json_equal(back.policy, config.policy));
 	assert_true(json_equal(back.notebook_metadata, config.notebook_metadata));
 }

@@ -169,6 +169,8 @@ static struct json *entry_json(struct store *store, const struct store_entry *en
 	json_set_string(object, "durability", entry->config.durability_power ? "power" : "process");
 	json_set(object, "running", json_new_bool(session_running(entry->config.id)));
 	json_set_int(object, "bytes", (int64_t)store_bytes(store, entry->config.id));
+	if (entry->config.parent)
+		json_set_string(object, "parent", entry->config.parent);
 	if (entry->damaged)
 		json_set(object, "damaged", json_new_bool(true));
 	return object;

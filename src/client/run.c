@@ -31,6 +31,9 @@ FH_PUBLIC void fh_result_release(struct fh_result *result)
 	free(result->cell);
 	free(result->reason);
 	free(result->state);
+	free(result->recovers_to);
+	free(result->rolled_back);
+	free(result->lost);
 	free(result->out);
 	free(result->err);
 	free(result->result);
@@ -65,15 +68,23 @@ static void put_string(char **to, const struct json *body, const char *key)
 	*to = mem_string(text);
 }
 
+static void put_json(char **to, const struct json *value)
+{
+	cleanup_buf struct buf text = BUF_INIT;
+
+	if (!value)
+		return;
+	json_write(&text, value);
+	free(*to);
+	*to = buf_take(&text, NULL);
+}
+
 static void take_result(struct fh_result *result, const struct json *body)
 {
 	const struct json *data = json_get(body, "data");
-	cleanup_buf struct buf text = BUF_INIT;
 
 	put_string(&result->result, data, "text/plain");
-	json_write(&text, data);
-	free(result->result_data);
-	result->result_data = buf_take(&text, NULL);
+	put_json(&result->result_data, data);
 }
 
 static void take_error(struct fh_result *result, const struct json *body)
@@ -115,6 +126,9 @@ static void take_finished(struct collect *collect, const struct json *body)
 	put_string(&result->reason, body, "reason");
 	put_string(&result->state, body, "state");
 	put_string(&result->text, body, "text");
+	put_string(&result->recovers_to, body, "recovers_to");
+	put_json(&result->rolled_back, json_get(body, "rolled_back"));
+	put_json(&result->lost, json_get(body, "lost"));
 	result->execution_count = json_get_int(body, "execution_count", 0);
 	result->duration_us = json_get_int(body, "duration_us", 0);
 	collect->finished = true;
@@ -155,6 +169,10 @@ static void collect_event(struct collect *collect, const struct event *event)
 	case EVENT_INPUT:
 	case EVENT_TRUNCATED:
 	case EVENT_DIED:
+	case EVENT_COMMITTED:
+	case EVENT_CHECKPOINT:
+	case EVENT_ROLLBACK:
+	case EVENT_FORKED:
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
 	case EVENT_WARNING:
@@ -218,6 +236,13 @@ static int write_request(struct buf *request, const char *code, size_t len,
 	}
 	if (params->argv)
 		write_words(request, params->argv);
+	if (params->atomic)
+		buf_append_string(request, "\"atomic\":true,");
+	if (params->try_only)
+		buf_append_string(request, "\"try\":true,");
+	if (params->files != FH_FILES_DEFAULT)
+		buf_printf(request, "\"files\":%s,",
+			   params->files == FH_FILES_BACK ? "true" : "false");
 	buf_append_string(request, "\"code\":");
 	json_write_string(request, code, len);
 	buf_append_char(request, '}');

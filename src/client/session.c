@@ -80,6 +80,14 @@ static int check_notice(const struct json *message, struct err *err)
 	return err_set(err, ERR_IO, "%s", text ? text : "the disk has failed");
 }
 
+/* The answer to a post, which nobody waits for. */
+static bool is_posted(struct fh_session *session, const struct json *message)
+{
+	const char *id = json_get_string(message, "id");
+
+	return id && json_remove(session->posted, id);
+}
+
 int session_answer(struct fh_session *session, struct json **reply, struct err *err)
 {
 	int64_t began = clock_monotonic_us();
@@ -117,7 +125,7 @@ int session_answer(struct fh_session *session, struct json **reply, struct err *
 			keep_event(session, line, len);
 			continue;
 		}
-		if (kind == MESSAGE_HELLO)
+		if (kind == MESSAGE_HELLO || is_posted(session, message))
 			continue;
 		if (session->passed) {
 			session->passed--;
@@ -158,11 +166,24 @@ FH_PUBLIC int fh_call(struct fh_session *session, const char *request, size_t le
 FH_PUBLIC int fh_post(struct fh_session *session, const char *request, size_t len,
 		      struct fh_error *error)
 {
+	cleanup_json struct json *json = NULL;
+	cleanup_buf struct buf text = BUF_INIT;
+	cleanup_free char *id = NULL;
 	struct err err = ERR_INIT;
 
-	if (session_send(session, request, len, &err) != 0)
+	json = json_parse(request, len, &JSON_LIMITS, &err);
+	if (json_type_of(json) != JSON_OBJECT) {
+		err_set(&err, ERR_INVALID, "a request is a JSON object");
 		return error_give(error, &err);
-	session->passed++;
+	}
+	id = mem_format("post-%llu", (unsigned long long)++session->posts);
+	json_set_string(json, "id", id);
+	json_write(&text, json);
+	if (session_send(session, buf_bytes(&text), text.len, &err) != 0)
+		return error_give(error, &err);
+	if (!session->posted)
+		session->posted = json_new_object();
+	json_set(session->posted, id, json_new_bool(true));
 	return 0;
 }
 
@@ -250,7 +271,8 @@ int session_next(struct fh_session *session, int timeout_ms, struct err *err)
 				session->last_seq = seq;
 			return give_event(session, line, len);
 		}
-		if ((kind == MESSAGE_REPLY || kind == MESSAGE_REFUSED) && session->passed)
+		if ((kind == MESSAGE_REPLY || kind == MESSAGE_REFUSED) &&
+		    !is_posted(session, message) && session->passed)
 			session->passed--;
 	}
 }
@@ -281,6 +303,7 @@ FH_PUBLIC void fh_close(struct fh_session *session)
 	free(session->name);
 	free(session->directory);
 	free(session->hello);
+	json_free(session->posted);
 	buf_release(&session->waiting);
 	buf_release(&session->line);
 	free(session);

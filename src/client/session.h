@@ -3,7 +3,8 @@
  * answers nobody wants.
  *
  * The keeper answers requests in their order, so no id is needed to find an answer: the first
- * `passed` ones are passed over (fh_post, or a call that gave up), the next one is the caller's.
+ * `passed` ones are passed over (of calls that gave up), the next one is the caller's. Only those
+ * of fh_post() have ids: that of a restart, say, comes when that is done, with others before it.
  */
 #ifndef FH_CLIENT_SESSION_H
 #define FH_CLIENT_SESSION_H
@@ -25,6 +26,8 @@ struct fh_session {
 	uint64_t hello_seq;
 	int timeout_ms;  /* for answers */
 	uint64_t passed; /* answers to pass over */
+	uint64_t posts;
+	struct json *posted; /* {id: true} of posts whose answers have not come; NULL: none yet */
 	bool subscribed;
 	struct buf waiting; /* events met while waiting for an answer, each with LF */
 	bool overflow;      /* there were more than fit: ask again for those after last_seq */

@@ -23,7 +23,8 @@ struct keeper {
 	struct buf in;
 	unsigned events_asked; /* how often, and from where the last time */
 	uint64_t since;
-	struct json *ran; /* the last request `run`; owned */
+	struct json *ran;  /* the last request `run`; owned */
+	struct json *slow; /* a request that is not answered yet */
 };
 
 static void put(int fd, const char *text)
@@ -84,7 +85,8 @@ static void put_run(struct keeper *keeper)
 		"'seq':4,'type':'stream','cell':'c1','name':'stderr','text':'\xc3\xa4\xc3\xa4'",
 		"'seq':5,'type':'result','cell':'c1','data':{'text/plain':'42'},'metadata':{}",
 		"'seq':6,'type':'error','cell':'c1','ename':'E','evalue':'v','traceback':['a','b']",
-		("'seq':7,'type':'finished','cell':'c1','status':'error','state':'kept',"
+		("'seq':7,'type':'finished','cell':'c1','status':'error','state':'recovered','"
+		 "recovers_to':'c0','rolled_back':['b'],'lost':{'connections':2},"
 		 "'execution_count':3,'duration_us':12,'text':'T'"),
 	};
 
@@ -96,6 +98,18 @@ static void put_run(struct keeper *keeper)
 			*quote = '"';
 		put(keeper->fd, line);
 	}
+}
+
+/* Puts a line in which "id":null stands for the id of the request. */
+static void answer(struct keeper *keeper, const struct json *request, const char *line)
+{
+	const char *place = strstr(line, "\"id\":null");
+	cleanup_buf struct buf text = BUF_INIT;
+
+	buf_append(&text, line, (size_t)(place - line) + 5);
+	json_write(&text, json_get(request, "id"));
+	buf_append_string(&text, place + 9);
+	put(keeper->fd, buf_bytes(&text));
 }
 
 static void *play(void *data)
@@ -111,34 +125,46 @@ static void *play(void *data)
 		if (strcmp(op, "events") == 0) {
 			keeper->events_asked++;
 			keeper->since = (uint64_t)json_get_int(request, "since", 0);
-			put(keeper->fd, "{\"type\":\"reply\",\"id\":null,\"to\":400}\n");
+			answer(keeper, request, "{\"type\":\"reply\",\"id\":null,\"to\":400}\n");
 			if (json_get_bool(request, "follow", false) && keeper->since)
 				put_flood(keeper, keeper->since);
 		} else if (strcmp(op, "flood") == 0) {
 			put_flood(keeper, 0);
-			put(keeper->fd, "{\"type\":\"reply\",\"id\":null,\"flooded\":true}\n");
+			answer(keeper, request,
+			       "{\"type\":\"reply\",\"id\":null,\"flooded\":true}\n");
 		} else if (strcmp(op, "run") == 0) {
 			json_free(keeper->ran);
 			keeper->ran = json_keep(request);
 			put_run(keeper);
 		} else if (strcmp(op, "bad") == 0) {
-			put(keeper->fd, "{\"type\":\"refused\",\"id\":null,\"code\":\"not_found\","
-					"\"message\":\"no\"}\n");
+			answer(keeper, request,
+			       "{\"type\":\"refused\",\"id\":null,\"code\":\"not_found\","
+			       "\"message\":\"no\"}\n");
 		} else if (strcmp(op, "failed") == 0) { /* a sync has, before the answer */
-			put(keeper->fd, "{\"type\":\"warning\",\"code\":\"sync\","
-					"\"message\":\"the disk\"}\n"
-					"{\"type\":\"reply\",\"id\":null,\"late\":1}\n");
+			answer(keeper, request,
+			       "{\"type\":\"warning\",\"code\":\"sync\","
+			       "\"message\":\"the disk\"}\n"
+			       "{\"type\":\"reply\",\"id\":null,\"late\":1}\n");
 		} else if (strcmp(op, "limits") == 0) {
 			cleanup_buf struct buf set = BUF_INIT;
 
 			json_write(&set, json_get(request, "set"));
 			buf_append_string(&set, "}\n");
-			put(keeper->fd, "{\"type\":\"reply\",\"id\":null,\"limits\":");
+			answer(keeper, request, "{\"type\":\"reply\",\"id\":null,\"limits\":");
 			put(keeper->fd, buf_bytes(&set));
+		} else if (strcmp(op, "slow") == 0) { /* done only behind the next one */
+			json_free(keeper->slow);
+			keeper->slow = json_keep(request);
 		} else if (strcmp(op, "garbage") == 0) {
 			put(keeper->fd, "this is no JSON\n");
 		} else if (strcmp(op, "silent") != 0) {
-			put(keeper->fd, "{\"type\":\"reply\",\"id\":null,\"ok\":1,\"seq\":9}\n");
+			answer(keeper, request,
+			       "{\"type\":\"reply\",\"id\":null,\"ok\":1,\"seq\":9}\n");
+			if (keeper->slow)
+				answer(keeper, keeper->slow,
+				       "{\"type\":\"reply\",\"id\":null,\"slow\":1}\n");
+			json_free(keeper->slow);
+			keeper->slow = NULL;
 		}
 	}
 }
@@ -173,6 +199,7 @@ static int tear_down(void **state)
 	close(pair->keeper.fd);
 	buf_release(&pair->keeper.in);
 	json_free(pair->keeper.ran);
+	json_free(pair->keeper.slow);
 	free(pair);
 	return 0;
 }
@@ -232,6 +259,15 @@ static void test_call(void **state)
 	assert_int_equal(fh_post(pair->session, "{\"op\":\"bad\"}", 12, &error), 0);
 	assert_int_equal(fh_interrupt(pair->session, "c1", &error), 0);
 	assert_int_equal(call(pair, "{\"op\":\"status\"}", NULL, &error), 0);
+	/* Also one that comes behind that of a later request. */
+	assert_int_equal(fh_post(pair->session, "{\"op\":\"slow\"}", 13, &error), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(call(pair, "{\"op\":\"status\"}", &reply, &error), 0);
+		assert_non_null(strstr(reply, "\"ok\":1"));
+		fh_free(reply);
+	}
+	assert_int_equal(fh_post(pair->session, "[]", 2, &error), -1);
+	assert_int_equal(error.code, FH_INVALID);
 	assert_int_equal(call(pair, "{\"op\":\"garbage\"}", NULL, &error), -1);
 	assert_int_equal(error.code, FH_CORRUPT);
 }
@@ -331,6 +367,8 @@ static void test_run(void **state)
 	fh_run_params_init(&params);
 	params.file = "lib/a.py";
 	params.argv = (const char *const[]){"-x", "\"", NULL};
+	params.atomic = true;
+	params.files = FH_FILES_STAY;
 	params.on_event = count_event;
 	params.data = &count;
 	params.output_bytes_max = 3;
@@ -339,10 +377,13 @@ static void test_run(void **state)
 	json_write(&ran, pair->keeper.ran);
 	assert_string_equal(buf_bytes(&ran),
 			    "{\"op\":\"run\",\"file\":\"lib/a.py\",\"argv\":[\"-x\",\"\\\"\"],"
-			    "\"code\":\"1\"}");
+			    "\"atomic\":true,\"files\":false,\"code\":\"1\"}");
 	assert_string_equal(result.cell, "c1");
 	assert_int_equal(result.status, FH_CELL_ERROR);
-	assert_string_equal(result.state, "kept");
+	assert_string_equal(result.state, "recovered");
+	assert_string_equal(result.recovers_to, "c0");
+	assert_string_equal(result.rolled_back, "[\"b\"]");
+	assert_string_equal(result.lost, "{\"connections\":2}");
 	assert_int_equal(result.execution_count, 3);
 	assert_string_equal(result.out, "out");
 	assert_string_equal(result.err,

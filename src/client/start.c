@@ -132,6 +132,9 @@ int session_wait_hello(struct fh_session *session, int cancel_fd, struct err *er
 	kind = message_kind(line, len, &message);
 	if (kind == MESSAGE_REFUSED)
 		return message_refusal(message, err);
+	/* The hello was held for the disk (--durability power), which has refused meanwhile. */
+	if (kind == MESSAGE_EVENT && json_get_string(message, "message"))
+		return err_set(err, ERR_IO, "%s", json_get_string(message, "message"));
 	if (kind != MESSAGE_HELLO || json_get_int(message, "protocol", 0) != 1)
 		return err_set(err, ERR_UNSUPPORTED,
 			       "the keeper does not speak version 1 of the protocol; "
@@ -264,6 +267,7 @@ static int read_params(const struct fh_start_params *params, struct config *conf
 	config->limits = params->limits;
 	config->ends_with_client = params->ends_with_client;
 	config->durability_power = params->durability_power;
+	config->keeps_rolled_back = params->notebook_keeps_rolled_back;
 	return 0;
 }
 

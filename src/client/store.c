@@ -1,8 +1,7 @@
 /*
  * The store: making, finding and listing sessions. See store.h for the layout.
  *
- * Names come from users and directories from the disk, so both are checked: a name is one path part
- * without control characters, and an entry of sessions/ counts only if it has the form of an id.
+ * Directories come from the disk: an entry of sessions/ counts only if it has the form of an id.
  */
 #include "client/store.h"
 
@@ -18,9 +17,9 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "journal/branches.h"
+#include "journal/names.h"
 #include "journal/unborn.h"
-
-static const char LINK_PREFIX[] = "../sessions/";
 
 void store_release(struct store *store)
 {
@@ -80,81 +79,37 @@ void store_list_release(struct store_list *list)
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-int store_check_name(const char *name, struct err *err)
+static struct names_at names_of(const struct store *store)
 {
-	size_t len = strlen(name);
-
-	if (len == 0 || len > STORE_NAME_BYTES_MAX)
-		return err_set(err, ERR_INVALID, "a session's name has 1 to %d bytes",
-			       STORE_NAME_BYTES_MAX);
-	if (name[0] == '.' || name[0] == '-')
-		return err_set(err, ERR_INVALID, "a session's name does not begin with '.' or '-'");
-	if (!text_is_utf8(name, len))
-		return err_set(err, ERR_INVALID, "a session's name is UTF-8 text");
-	for (size_t at = 0; at < len;) {
-		uint32_t point;
-
-		at += text_next(name + at, len - at, &point);
-		if (point == '/' || point < 0x20 || (point >= 0x7f && point < 0xa0))
-			return err_set(err, ERR_INVALID,
-				       "a session's name has no '/' and no control characters");
-	}
-	if (config_is_id(name))
-		return err_set(err, ERR_INVALID, "this name has the form of an id; choose another");
-	return 0;
+	return (struct names_at){.root_fd = store->root_fd,
+				 .names_fd = store->names_fd,
+				 .sessions_fd = store->sessions_fd};
 }
 
-/* The id that the name points to, or -1. */
+int store_check_name(const char *name, struct err *err)
+{
+	return names_check(name, err);
+}
+
 static int read_name(const struct store *store, const char *name, char id[static HASH_ID_SIZE])
 {
-	char target[sizeof(LINK_PREFIX) + HASH_ID_SIZE];
-	const size_t prefix_len = sizeof(LINK_PREFIX) - 1;
-	ssize_t len;
+	const struct names_at names = names_of(store);
 
-	if (store_check_name(name, NULL) != 0)
-		return -1;
-	len = readlinkat(store->names_fd, name, target, sizeof(target) - 1);
-	if (len < 0 || (size_t)len != prefix_len + HASH_ID_SIZE - 1)
-		return -1;
-	target[len] = '\0';
-	if (memcmp(target, LINK_PREFIX, prefix_len) != 0 || !config_is_id(target + prefix_len))
-		return -1;
-	memcpy(id, target + prefix_len, HASH_ID_SIZE);
-	return 0;
+	return names_read(&names, name, id);
 }
 
 static bool session_exists(const struct store *store, const char *id)
 {
-	struct stat st;
+	cleanup_fd int fd = branches_open(store->sessions_fd, id);
 
-	return fstatat(store->sessions_fd, id, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       S_ISDIR(st.st_mode);
+	return fd >= 0;
 }
 
-/*
- * Gives the name to the session. A name that points nowhere is left from a removal that was cut
- * off; it may be taken over, and because two clients could do that at once, both hold names.lock
- * meanwhile.
- */
 int store_give_name(const struct store *store, const char *name, const char *id, struct err *err)
 {
-	cleanup_fd int lock =
-		openat(store->root_fd, "names.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	cleanup_free char *target = mem_format("%s%s", LINK_PREFIX, id);
-	char owner[HASH_ID_SIZE];
+	const struct names_at names = names_of(store);
 
-	if (lock < 0 || flock(lock, LOCK_EX) != 0)
-		return err_sys(err, "cannot lock %s/names.lock", store->root);
-	if (symlinkat(target, store->names_fd, name) == 0)
-		return 0;
-	if (errno != EEXIST)
-		return err_sys(err, "cannot make %s/by-name/%s", store->root, name);
-	if (read_name(store, name, owner) == 0 && session_exists(store, owner))
-		return err_set(err, ERR_DUPLICATE, "there is a session named %s already", name);
-	if (unlinkat(store->names_fd, name, 0) != 0 ||
-	    symlinkat(target, store->names_fd, name) != 0)
-		return err_sys(err, "cannot replace %s/by-name/%s", store->root, name);
-	return 0;
+	return names_give(&names, name, id, err);
 }
 
 /* --- making ----------------------------------------------------------------------------------- */
@@ -181,6 +136,7 @@ static void fill_entry(const struct store *store, const struct config *config,
 	made->limits = config->limits;
 	made->ends_with_client = config->ends_with_client;
 	made->durability_power = config->durability_power;
+	made->keeps_rolled_back = config->keeps_rolled_back;
 	if (config->policy)
 		made->policy = json_keep(config->policy);
 	if (config->notebook_metadata)
@@ -238,7 +194,7 @@ undo:
 
 int store_open_directory(struct store *store, const char *id, struct err *err)
 {
-	int fd = openat(store->sessions_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = branches_open(store->sessions_fd, id);
 
 	if (fd < 0)
 		err_sys(err, "cannot open %s/sessions/%s", store->root, id);

@@ -23,8 +23,9 @@
 
 #include "base/err.h"
 #include "client/config.h"
+#include "journal/names.h"
 
-enum { STORE_NAME_BYTES_MAX = 128, STORE_PREFIX_MIN = 4 };
+enum { STORE_NAME_BYTES_MAX = NAMES_BYTES_MAX, STORE_PREFIX_MIN = 4 };
 
 struct store {
 	char *root; /* absolute path of <state> */
@@ -98,6 +99,9 @@ int store_open_directory(struct store *store, const char *id, struct err *err);
 /* Disk space of a session's directory in bytes, symlinks not followed; 0 when it is gone. */
 uint64_t store_bytes(struct store *store, const char *id);
 
+/* Likewise of any directory, whose descriptor is taken over. */
+uint64_t store_tree_bytes(int fd);
+
 /*
  * Removes a session and its name. Waits at most `wait_ms` for its keeper to let go of it, then
  * ERR_BUSY. A workspace outside the directory is not touched.
@@ -108,6 +112,9 @@ struct store_sweep {
 	int64_t age_us_max; /* remove what nobody has touched for longer; < 0: no limit */
 	uint64_t bytes_max; /* then the least recently used until all fit; UINT64_MAX: no limit */
 	bool dry_run;       /* only tell */
+	/* Instead of bytes_max: how much the sessions may take, asked once it is known how much
+	 * those do that are not too old. May be NULL. */
+	uint64_t (*room)(void *data, uint64_t bytes);
 	/* Told of each session that is removed (or would be). May be NULL. */
 	void (*removed)(void *data, const struct store_entry *entry, uint64_t bytes,
 			const char *why);

@@ -19,13 +19,13 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "journal/branches.h"
 #include "journal/unborn.h"
 
 static const char REMOVING[] = ".removing-";
 enum { SIZE_DEPTH_MAX = 64 };
 #define LEFTOVER_AGE_US ((int64_t)3600 * 1000000)
 
-/* Adds up a directory whose descriptor is taken over. */
 static uint64_t directory_bytes(int fd, unsigned depth)
 {
 	DIR *dir = fdopendir(fd);
@@ -52,6 +52,11 @@ static uint64_t directory_bytes(int fd, unsigned depth)
 	}
 	closedir(dir);
 	return bytes;
+}
+
+uint64_t store_tree_bytes(int fd)
+{
+	return directory_bytes(fd, 0);
 }
 
 uint64_t store_bytes(struct store *store, const char *id)
@@ -125,6 +130,32 @@ static void drop_socket(const char *id)
 		unlink(path);
 }
 
+/* A branch goes on in the workspace of the session that it was made of. */
+static int check_branches(struct store *store, const char *id, int dirfd, struct err *err)
+{
+	cleanup_list struct store_list list = STORE_LIST_INIT;
+	cleanup_free char *inside = mem_format("%s/sessions/%s/", store->root, id);
+
+	if (!branches_any(dirfd))
+		return 0;
+	if (branches_inside(dirfd))
+		return err_set(err, ERR_BUSY,
+			       "branches of it are in its directory, as long as they "
+			       "run: stop or remove those first");
+	if (store_list(store, &list, err) != 0)
+		return -1;
+	for (size_t i = 0; i < list.count; i++) {
+		const struct config *config = &list.entries[i].config;
+
+		if (strcmp(config->id, id) != 0 && config->workspace &&
+		    strncmp(config->workspace, inside, strlen(inside)) == 0)
+			return err_set(err, ERR_BUSY,
+				       "%s, a branch of it, uses its workspace: remove that first",
+				       config->name ? config->name : config->id);
+	}
+	return 0;
+}
+
 int store_remove(struct store *store, const char *id, int wait_ms, struct err *err)
 {
 	cleanup_fd int fd = store_open_directory(store, id, err);
@@ -134,7 +165,8 @@ int store_remove(struct store *store, const char *id, int wait_ms, struct err *e
 	if (fd < 0)
 		return -1;
 	lock = lock_session(fd, wait_ms, err);
-	if (lock < 0)
+	if (lock < 0 || check_branches(store, id, fd, err) != 0 ||
+	    branches_settle(store->sessions_fd, id, err) != 0)
 		return -1;
 	if (renameat(store->sessions_fd, id, store->sessions_fd, gone) != 0)
 		return err_sys(err, "cannot remove %s/sessions/%s", store->root, id);
@@ -218,7 +250,7 @@ int store_sweep(struct store *store, const struct store_sweep *sweep, struct err
 	cleanup_list struct store_list list = STORE_LIST_INIT;
 	cleanup_free struct candidate *candidates = NULL;
 	int64_t now = clock_wall_us();
-	uint64_t total = 0;
+	uint64_t total = 0, most = sweep->bytes_max;
 
 	if (store_list(store, &list, err) != 0)
 		return -1;
@@ -239,7 +271,9 @@ int store_sweep(struct store *store, const struct store_sweep *sweep, struct err
 		if (!candidate->gone)
 			total += candidate->bytes;
 	}
-	for (size_t i = 0; i < list.count && total > sweep->bytes_max; i++) {
+	if (sweep->room)
+		most = sweep->room(sweep->data, total);
+	for (size_t i = 0; i < list.count && total > most; i++) {
 		if (candidates[i].running || candidates[i].gone)
 			continue;
 		remove_candidate(store, sweep, &candidates[i], "size");

@@ -42,6 +42,10 @@ enum event_type {
 	EVENT_TRUNCATED,
 	EVENT_FINISHED,
 	EVENT_DIED,
+	EVENT_COMMITTED,  /* the state after a cell sleeps as a copy */
+	EVENT_CHECKPOINT, /* a checkpoint was made or dropped */
+	EVENT_ROLLBACK,
+	EVENT_FORKED,
 	EVENT_RESTARTED,
 	EVENT_STATE,
 	EVENT_WARNING,

@@ -16,7 +16,7 @@ static void test_names(void **state)
 	(void)state;
 	for (enum event_type type = 0; type < EVENT_TYPE_COUNT; type++)
 		assert_int_equal(event_type_from_name(event_type_name(type)), type);
-	assert_int_equal(event_type_from_name("committed"), EVENT_OTHER);
+	assert_int_equal(event_type_from_name("tomorrow"), EVENT_OTHER);
 	assert_int_equal(event_type_from_name(""), EVENT_OTHER);
 	assert_string_equal(event_type_name(EVENT_UPDATE_DISPLAY), "update_display");
 }
@@ -48,8 +48,8 @@ static void test_write(void **state)
 		kit_event(EVENT_RESULT, "c1", "{\"data\":{\"text/plain\":\"1.0\"},\"n\":1.50}"),
 		"{\"seq\":7," T ",\"type\":\"result\",\"cell\":\"c1\","
 		"\"data\":{\"text/plain\":\"1.0\"},\"n\":1.50}\n");
-	check_written(kit_event(EVENT_OTHER, "c1", "{\"type\":\"committed\",\"x\":[]}"),
-		      "{\"seq\":7," T ",\"type\":\"committed\",\"cell\":\"c1\",\"x\":[]}\n");
+	check_written(kit_event(EVENT_OTHER, "c1", "{\"type\":\"tomorrow\",\"x\":[]}"),
+		      "{\"seq\":7," T ",\"type\":\"tomorrow\",\"cell\":\"c1\",\"x\":[]}\n");
 	check_written(kit_stream("c1", "a\n\"\0€", 7),
 		      "{\"seq\":7," T ",\"type\":\"stream\",\"cell\":\"c1\",\"name\":\"stdout\","
 		      "\"text\":\"a\\n\\\"\\u0000€\"}\n");

@@ -52,7 +52,9 @@ struct journal {
 	bool ahead;       /* fallocate works on this file system */
 	bool full;        /* space was refused: ordinary events are too */
 	bool spent;       /* the record's limit has refused an event: ordinary ones are refused */
+	bool sealed;      /* another may write to the file */
 	bool ragged;      /* behind `size` is a piece of a failed write */
+	int above;        /* the folder that dirfd lies in; -1: not opened yet */
 	atomic_bool name_unsynced;
 };
 
@@ -177,12 +179,19 @@ static int draft_line(struct journal *journal, const struct event *event, struct
 	return 0;
 }
 
+static int refuse_sealed(struct err *err)
+{
+	return err_set(err, ERR_GONE, "the session has ended: its journal is closed");
+}
+
 static int append(struct journal *journal, const struct event *event, struct err *err)
 {
 	bool reserved = is_reserved(event->type);
 
 	if (event->seq > INT64_MAX)
 		return err_set(err, ERR_LIMIT, "the journal has no number left for another event");
+	if (journal->sealed)
+		return refuse_sealed(err);
 	if (journal->spent && !reserved)
 		return refuse_spent(err);
 	if (journal->full && !reserved)
@@ -235,12 +244,14 @@ static int sync_directory(const struct journal *journal)
 {
 	cleanup_fd int config =
 		openat(journal->dirfd, "session.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	cleanup_fd int above = -1;
+	cleanup_fd int opened = -1;
 
 	if ((config >= 0 && fsync(config) != 0) || fsync(journal->dirfd) != 0)
 		return -1;
-	above = openat(journal->dirfd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return above < 0 ? -1 : fsync(above);
+	if (journal->above >= 0)
+		return fsync(journal->above);
+	opened = openat(journal->dirfd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return opened < 0 ? -1 : fsync(opened);
 }
 
 int journal_sync(struct journal *journal, struct err *err)
@@ -287,6 +298,8 @@ int journal_retry_space(struct journal *journal, struct err *err)
 {
 	uint64_t used = journal_bytes(journal);
 
+	if (journal->sealed)
+		return refuse_sealed(err);
 	if (journal->spent || used > journal->bytes_max ||
 	    journal->bytes_max - used <= JOURNAL_RESERVE_BYTES)
 		return refuse_spent(err);
@@ -341,6 +354,7 @@ struct journal *journal_open(int dirfd, uint64_t bytes_max, struct journal_repor
 	struct journal_report found = {.seq = 0};
 
 	journal->dirfd = dirfd;
+	journal->above = -1;
 	journal->bytes_max = bytes_max;
 	journal->blobs.dirfd = dirfd;
 	journal->ahead = true;
@@ -355,14 +369,30 @@ struct journal *journal_open(int dirfd, uint64_t bytes_max, struct journal_repor
 	return journal;
 }
 
+void journal_take_above(struct journal *journal, int fd)
+{
+	if (journal->above >= 0)
+		close(journal->above);
+	journal->above = fd;
+}
+
+void journal_seal(struct journal *journal)
+{
+	if (journal->sealed)
+		return;
+	/* Also a piece of a failed write. Failing costs a mebibyte. */
+	if (ftruncate(journal->fd, (off_t)journal->size) != 0)
+		journal->ragged = true;
+	journal->sealed = true;
+}
+
 void journal_free(struct journal *journal)
 {
 	if (!journal)
 		return;
-	/* Gives back the space ahead, also a piece of a failed write. Failing costs a mebibyte. */
-	if (ftruncate(journal->fd, (off_t)journal->size) != 0)
-		journal->ragged = true;
+	journal_seal(journal);
 	close(journal->fd);
+	journal_take_above(journal, -1);
 	buf_release(&journal->line);
 	buf_release(&journal->draft);
 	free(journal);

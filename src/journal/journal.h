@@ -41,7 +41,17 @@ enum { JOURNAL_RESERVE_BYTES = 64 << 10 };
  * the file is no journal. `report` may be NULL. */
 struct journal *journal_open(int dirfd, uint64_t bytes_max, struct journal_report *report,
 			     struct err *err);
-void journal_free(struct journal *journal); /* closes; no sync */
+
+/* The last line has been written: gives back the space ahead, and from then on appending fails with
+ * ERR_GONE. To be called before the lock on the session is let go: afterwards the file is another
+ * writer's, and nothing here may touch its size. Reading goes on. */
+void journal_seal(struct journal *journal);
+
+void journal_free(struct journal *journal); /* seals and closes; no sync */
+
+/* Takes over `fd`, the folder that `dirfd` lies in, for the first sync of a process that may not
+ * open it any more. Without it (-1) it is opened then. */
+void journal_take_above(struct journal *journal, int fd);
 
 /* Appends; sets event->seq and event->t_us (never decreasing). Long values are stored as blobs in
  * the line that is written, while event->body keeps them inline. A key "$blob" (or "$$blob" ...) in

@@ -56,6 +56,37 @@ static void test_fresh(void **state)
 	assert_int_equal(kit_count(kit), 3);
 }
 
+/* Whoever has let go of the session leaves the file as it is, whatever the next one has written. */
+static void test_sealed(void **state)
+{
+	const struct kit *kit = *state;
+	struct journal *old = kit_open(kit, NULL), *next;
+	cleanup_buf struct buf file = BUF_INIT;
+	struct err err = ERR_INIT;
+	const char *line;
+	size_t len;
+
+	assert_int_equal(kit_append(old, kit_event(EVENT_SESSION, NULL, NULL), NULL), 0);
+	assert_int_equal(kit_append(old, kit_event(EVENT_STOPPED, NULL, NULL), NULL), 0);
+	journal_seal(old);
+	next = kit_open(kit, NULL);
+	assert_int_equal(kit_append(next, kit_stream("c1", "later", 5), NULL), 0);
+
+	assert_int_equal(kit_append(old, kit_stream("c1", "late", 4), &err), -1);
+	assert_int_equal(err.code, ERR_GONE);
+	assert_int_equal(journal_retry_space(old, NULL), -1);
+	journal_seal(old);
+	line = journal_last_line(old, &len);
+	assert_non_null(memmem(line, len, "stopped", 7));
+	journal_free(old);
+
+	assert_int_equal(kit_append(next, kit_stream("c1", "on", 2), NULL), 0);
+	kit_read(kit, "journal.ndjson", &file);
+	assert_int_equal(journal_bytes(next), file.len);
+	journal_free(next);
+	assert_int_equal(kit_count(kit), 4);
+}
+
 /* Bad text is repaired in the line, and counted. */
 static void test_repaired(void **state)
 {
@@ -255,7 +286,7 @@ static struct event random_event(uint64_t *seed)
 	}
 	event.body = json_new_object();
 	if (event.type == EVENT_OTHER)
-		json_set_string(event.body, "type", "committed");
+		json_set_string(event.body, "type", "tomorrow");
 	json_set(event.body, "data", kit_random_json(seed, 6));
 	json_set(event.body, "files", kit_random_json(seed, 3));
 	return event;
@@ -431,6 +462,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		KIT_TEST(test_fresh),
+		KIT_TEST(test_sealed),
 		KIT_TEST(test_repaired),
 		KIT_TEST(test_time),
 		KIT_TEST(test_cut_everywhere),

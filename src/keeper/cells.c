@@ -10,12 +10,13 @@
 #include "base/mem.h"
 
 struct cells {
-	struct cell **by_number; /* number - 1 */
+	struct cell **by_number; /* number - before - 1 */
+	uint32_t before;         /* numbers that belong to others */
 	uint32_t count;
 	uint32_t cap;
 	uint32_t first_queued; /* index into by_number: none before it is queued */
 	size_t queued;
-	uint32_t *slots; /* number, 0: empty; size is a power of two, at most half full */
+	uint32_t *slots; /* index + 1, 0: empty; size is a power of two, at most half full */
 	uint32_t slot_count;
 };
 
@@ -38,6 +39,12 @@ struct cells *cells_new(void)
 	cells->slot_count = 64;
 	cells->slots = mem_zalloc(cells->slot_count * sizeof(*cells->slots));
 	return cells;
+}
+
+void cells_begin_at(struct cells *cells, uint32_t first)
+{
+	if (cells->count == 0)
+		cells->before = first > 1 ? first - 1 : 0;
 }
 
 void cells_free(struct cells *cells)
@@ -98,32 +105,39 @@ struct cell *cells_add(struct cells *cells, const char *id)
 	cell->state = CELL_QUEUED;
 	cell->max_chars = -1;
 	cells->by_number[cells->count++] = cell;
-	cell->number = cells->count;
-	*slot_of(cells, id) = cell->number;
+	cell->number = cells->before + cells->count;
+	*slot_of(cells, id) = cells->count;
 	cells->queued++;
 	return cell;
 }
 
 struct cell *cells_find(const struct cells *cells, const char *id)
 {
-	uint32_t number = *slot_of(cells, id);
+	uint32_t slot = *slot_of(cells, id);
 
-	return number ? cells->by_number[number - 1] : NULL;
+	return slot ? cells->by_number[slot - 1] : NULL;
 }
 
 struct cell *cells_at(const struct cells *cells, uint32_t number)
 {
-	return number >= 1 && number <= cells->count ? cells->by_number[number - 1] : NULL;
+	return number > cells->before && number - cells->before <= cells->count
+		       ? cells->by_number[number - cells->before - 1]
+		       : NULL;
+}
+
+uint32_t cells_first(const struct cells *cells)
+{
+	return cells->before + 1;
 }
 
 uint32_t cells_count(const struct cells *cells)
 {
-	return cells->count;
+	return cells->before + cells->count;
 }
 
 void cells_free_id(const struct cells *cells, char id[static 65])
 {
-	unsigned long number = (unsigned long)cells->count + 1;
+	unsigned long number = (unsigned long)cells_count(cells) + 1;
 
 	snprintf(id, 65, "c%lu", number);
 	for (unsigned again = 1; cells_find(cells, id); again++)
@@ -151,7 +165,7 @@ void cell_move(struct cells *cells, struct cell *cell, enum cell_event event)
 	if (cell->state == CELL_QUEUED) {
 		cells->queued--;
 		while (cells->first_queued < cells->count &&
-		       (cells->first_queued + 1 == cell->number ||
+		       (cells->by_number[cells->first_queued] == cell ||
 			cells->by_number[cells->first_queued]->state != CELL_QUEUED))
 			cells->first_queued++;
 	}

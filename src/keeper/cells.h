@@ -33,6 +33,9 @@ enum cell_state {
 
 enum cell_event { CELL_START, CELL_TIME_UP, CELL_DONE, CELL_DIED, CELL_CANCEL, CELL_EVENT_COUNT };
 
+/* When a cell is to leave no trace in the variables. */
+enum cell_returns { CELL_RETURNS_NOT, CELL_RETURNS_ON_ERROR, CELL_RETURNS_ALWAYS };
+
 /* Why output of a cell is not in the record. */
 enum drop { DROP_OUTPUT, DROP_BACKGROUND, DROP_RECORD, DROP_NO_SPACE, DROP_COUNT };
 
@@ -54,6 +57,8 @@ struct cell {
 	bool script;        /* `code` is the JSON of GUEST_FLAG_SCRIPT */
 	int64_t timeout_us; /* asked for; INT64_MAX: nothing */
 	bool allow_stdin;
+	enum cell_returns returns;
+	bool files;         /* ... and the workspace's files with them */
 	int64_t max_chars;  /* -1: no `text` in finished */
 	bool marks;         /* that text is in the marked form */
 	int64_t started_us; /* monotonic */
@@ -67,6 +72,10 @@ struct cell {
 struct cells;
 
 struct cells *cells_new(void);
+
+/* Before the first cell (else nothing happens): numbers begin with this one, as those of a branch
+ * do behind its parent's. */
+void cells_begin_at(struct cells *cells, uint32_t first);
 void cells_free(struct cells *cells);
 
 /* A new cell with a copy of `id`, which must be free; state QUEUED and last in the queue. Borrowed;
@@ -75,6 +84,8 @@ struct cell *cells_add(struct cells *cells, const char *id);
 
 struct cell *cells_find(const struct cells *cells, const char *id); /* NULL: no such */
 struct cell *cells_at(const struct cells *cells, uint32_t number);  /* NULL: no such */
+uint32_t cells_first(const struct cells *cells);                    /* the first number */
+/* The last number; before the first cell one less than the first. */
 uint32_t cells_count(const struct cells *cells);
 
 /* Writes an id that is free: c<number of the next cell>, or with letters appended when a client

@@ -92,6 +92,41 @@ static void ladder(void **state)
 	cells_free(cells);
 }
 
+/* A branch's cells: behind its parent's, whose numbers stand for nothing here. */
+static void behind_others(void **state)
+{
+	struct cells *cells = cells_new();
+	struct cell *first, *second;
+	char id[65];
+
+	(void)state;
+	cells_begin_at(cells, 8);
+	assert_int_equal(cells_first(cells), 8);
+	assert_int_equal(cells_count(cells), 7);
+	assert_null(cells_at(cells, 7));
+	cells_free_id(cells, id);
+	assert_string_equal(id, "c8");
+	first = cells_add(cells, id);
+	second = cells_add(cells, "other");
+	assert_int_equal(first->number, 8);
+	assert_ptr_equal(cells_at(cells, 8), first);
+	assert_ptr_equal(cells_at(cells, 9), second);
+	assert_null(cells_at(cells, 10));
+	assert_null(cells_at(cells, 1));
+	assert_ptr_equal(cells_find(cells, "c8"), first);
+	assert_ptr_equal(cells_next(cells), first);
+	cell_move(cells, first, CELL_START);
+	assert_ptr_equal(cells_next(cells), second);
+	cells_begin_at(cells, 3); /* too late */
+	assert_int_equal(cells_first(cells), 8);
+	for (int i = 0; i < 100; i++) {
+		cells_free_id(cells, id);
+		cells_add(cells, id);
+	}
+	assert_int_equal(cells_find(cells, "c60")->number, 60);
+	cells_free(cells);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -99,6 +134,7 @@ int main(void)
 		cmocka_unit_test(free_ids),
 		cmocka_unit_test(queue_order),
 		cmocka_unit_test(ladder),
+		cmocka_unit_test(behind_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

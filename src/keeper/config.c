@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "notebook/notebook.h"
 
 struct reader {
 	struct config *config;
@@ -107,6 +108,21 @@ static int read_durability(struct reader *reader, const struct json *value)
 	return 0;
 }
 
+/* {"metadata"?: object, "rolled_back"?: what the notebook does with such cells}; or null. */
+static int read_notebook(struct config *config, struct json *value, struct err *err)
+{
+	const struct json *wish = json_get(value, "rolled_back");
+	const char *name = json_string(wish, NULL);
+
+	if (json_type_of(value) != JSON_OBJECT)
+		return 0;
+	if (wish && notebook_rolled_back_from_name(name) == NOTEBOOK_AS_SAID)
+		return wrong(err, "notebook.rolled_back", "\"omit\" or \"keep\"");
+	json_free(config->notebook);
+	config->notebook = json_keep(value);
+	return 0;
+}
+
 static int read_key(const char *key, size_t key_len, struct json *value, void *data)
 {
 	struct reader *reader = data;
@@ -149,10 +165,15 @@ static int read_key(const char *key, size_t key_len, struct json *value, void *d
 		return json_type_of(value) == JSON_BOOL ? 0
 							: wrong(reader->err, key, "true or false");
 	}
-	if (strcmp(key, "notebook") == 0) {
-		config->notebook = json_type_of(value) == JSON_OBJECT ? json_keep(value) : NULL;
+	if (strcmp(key, "parent") == 0) {
+		if (json_type_of(value) != JSON_OBJECT)
+			return wrong(reader->err, key, "an object");
+		json_free(config->parent);
+		config->parent = json_keep(value);
 		return 0;
 	}
+	if (strcmp(key, "notebook") == 0)
+		return read_notebook(config, value, reader->err);
 	return err_set(reader->err, ERR_INVALID, "session.json: unknown key \"%s\"", key);
 }
 
@@ -265,6 +286,7 @@ void config_release(struct config *config)
 	free(config->python);
 	free(config->workspace);
 	json_free(config->notebook);
+	json_free(config->parent);
 	policy_wish_release(&config->policy);
 	*config = (struct config){0};
 }

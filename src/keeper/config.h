@@ -32,6 +32,7 @@ struct config {
 	struct policy_wish policy; /* what is asked of the sandbox; its limits are in `limits` */
 	struct limits limits;
 	struct json *notebook; /* {"metadata":{...}} of the notebook that is run, or NULL */
+	struct json *parent;   /* of a branch: {"session","seq","cell",...} (branch.h), or NULL */
 };
 
 /* "power" or "process". */

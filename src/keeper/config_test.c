@@ -118,6 +118,8 @@ static const struct bad BAD[] = {
 	{HEAD ",\"tier\":\"half\"}", "tier"},
 	{HEAD ",\"durability\":\"disk\"}", "durability"},
 	{HEAD ",\"durability\":true}", "durability"},
+	{HEAD ",\"notebook\":{\"rolled_back\":\"no\"}}", "rolled_back"},
+	{HEAD ",\"notebook\":{\"rolled_back\":true}}", "rolled_back"},
 	{HEAD ",\"ends_with_client\":\"yes\"}", "ends_with_client"},
 	{HEAD ",\"engine\":\"ruby\"}", "engine"},
 	{HEAD ",\"policy\":[]}", "policy"},

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "keeper/home.h"
 #include "keeper/net.h"
 #include "keeper/session.h"
 
@@ -53,17 +54,14 @@ static char *packages_folder(const struct session *session)
 	return mem_string(session->packages ? session->packages : "/tmp/fumehood-packages");
 }
 
-int session_place_packages(struct session *session, struct err *err)
+int session_show_packages(struct session *session, struct err *err)
 {
-	const char *const *rules = session->policy.net;
 	char link[64], path[PATH_MAX];
 	ssize_t len;
 
-	if (!rules || !*rules || is_workspace_own(session) || session->packages)
+	if (session->packages)
 		return 0;
-	if (mkdirat(session->dirfd, "packages", 0700) != 0 && errno != EEXIST)
-		return err_sys(err, "cannot make a folder for packages");
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", session->dirfd);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", home_dirfd(session));
 	len = readlink(link, path, sizeof(path));
 	if (len < 0 || (size_t)len >= sizeof(path))
 		return err_sys(err, "the session's directory");
@@ -71,6 +69,17 @@ int session_place_packages(struct session *session, struct err *err)
 	session->own_paths[0] = session->packages;
 	session->policy.own = session->own_paths;
 	return 0;
+}
+
+int session_place_packages(struct session *session, struct err *err)
+{
+	const char *const *rules = session->policy.net;
+
+	if (!rules || !*rules || is_workspace_own(session) || session->packages)
+		return 0;
+	if (mkdirat(home_dirfd(session), "packages", 0700) != 0 && errno != EEXIST)
+		return err_sys(err, "cannot make a folder for packages");
+	return session_show_packages(session, err);
 }
 
 void session_tell_environment(struct session *session)

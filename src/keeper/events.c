@@ -11,7 +11,10 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "keeper/checkpoints.h"
 #include "keeper/hint.h"
+#include "keeper/branch.h"
+#include "keeper/home.h"
 #include "keeper/monitor.h"
 #include "keeper/session.h"
 #include "keeper/spare.h"
@@ -256,54 +259,72 @@ static void on_done(void *data, uint32_t number, enum engine_end end, int64_t ex
 	struct session *session = data;
 	struct cell *cell = session->running;
 
+	const char *status;
+
 	assert(cell && cell->number == number);
+	status = cell->limit ? stopped_status(cell) : statuses[end];
+	if (back_undo(session, cell, status, execution_count))
+		return;
 	session_move(session, SESSION_DONE);
-	session_finish(session, cell, cell->limit ? stopped_status(cell) : statuses[end],
-		       cell->limit, "kept", execution_count);
+	checkpoints_cell_kept(session->checkpoints, cell, execution_count);
+	session->back.idle_deaths = 0; /* it has not died of what came back with a copy */
+	session_finish(session, cell, status, cell->limit, "kept", execution_count);
+	checkpoints_after_cell(session->checkpoints);
 	session_next(session);
+}
+
+static void on_copied(void *data, uint32_t number, int64_t copy_us, struct json *info)
+{
+	struct session *session = data;
+
+	checkpoints_copied(session->checkpoints, number, copy_us, info);
+}
+
+static void on_copy_failed(void *data, uint32_t number, bool came, const struct err *err)
+{
+	struct session *session = data;
+
+	checkpoints_failed(session->checkpoints, number, came, err);
+}
+
+static void on_copy_measured(void *data, uint32_t number, int64_t private_bytes, int64_t rss_bytes)
+{
+	struct session *session = data;
+
+	(void)rss_bytes;
+	checkpoints_measured(session->checkpoints, number, private_bytes);
+}
+
+/* Why the next interpreter is another one: what the session has asked for, or that this one died.
+ */
+static const char *restart_reason(const struct session *session)
+{
+	static const char *const deaths[] = {"timeout", "ask", "memory_bytes", "interrupt"};
+	const char *reason = session->kill_reason;
+
+	for (size_t i = 0; reason && i < sizeof(deaths) / sizeof(*deaths); i++)
+		if (strcmp(reason, deaths[i]) == 0)
+			reason = NULL;
+	return reason ? reason : "died";
 }
 
 static void on_died(void *data, const struct engine_death *death)
 {
 	struct session *session = data;
-	struct cell *cell = session->running;
-	const char *limit = monitor_cause(session->monitor, death);
-	cleanup_buf struct buf words = BUF_INIT;
-	const char *reason = session->kill_reason ? session->kill_reason : death->reason;
-	bool timed_out = session->kill_reason && strcmp(session->kill_reason, "timeout") == 0;
-	bool hung = session->kill_reason && strcmp(session->kill_reason, "ask") == 0;
-	bool at_limit = timed_out || limit;
 	bool stopping = session->state == SESSION_STOPPING;
-	const char *state = stopping ? "gone" : "reset";
 
 	if (session->spare && !stopping) { /* the pool makes another */
 		session_move(session, SESSION_DIED);
 		session_stop(session, "failed");
 		return;
 	}
-	if (limit) {
-		session_limit_reason(session, limit, &words);
-		reason = buf_bytes(&words);
-	}
-	if (cell) {
-		if (limit)
-			cell->limit = limit;
-		session_finish(session, cell,
-			       timed_out && limits_is_of_time(cell->limit) ? "timeout" : "died",
-			       timed_out ? cell->limit : reason, state, 0);
-	} else if (!session->kill_reason || hung || limit) {
-		struct json *body = json_new_object();
-
-		json_set_string(body, "reason", reason);
-		if (limit)
-			json_set(body, "limit", limits_one(&session->config.limits, limit));
-		json_set_string(body, "state", state);
-		record_body(session->record, EVENT_DIED, NULL, body);
-	}
-	session_say_truncated(session);
+	uv_timer_stop(session->cell_timer);
+	if (stopping)
+		back_gone(session, death);
+	else
+		(void)back_began(session, death);
 	session_refuse_asks(session, "the interpreter has ended");
-	session->restart_reason =
-		session->kill_reason && !at_limit && !hung ? session->kill_reason : "died";
+	session->restart_reason = restart_reason(session);
 	session->kill_reason = NULL;
 	session_move(session, SESSION_DIED);
 	if (stopping)
@@ -327,6 +348,7 @@ static struct json *session_body(const struct session *session)
 	if (session->tier_reason)
 		json_set_string(body, "tier_reason", session->tier_reason);
 	json_set(body, "layers", box_layers(session->box));
+	json_set(body, "keeper", confined_layers(&session->confined));
 	json_set(body, "limits", session_limits_json(session));
 	json_set(body, "limits_how", session_limits_how(session));
 	json_set(body, "policy", session_policy_json(session));
@@ -337,6 +359,8 @@ static struct json *session_body(const struct session *session)
 		 json_new_string(session->config.workspace, strlen(session->config.workspace)));
 	if (session->config.notebook)
 		json_set(body, "notebook", json_keep(session->config.notebook));
+	if (session->config.parent)
+		json_set(body, "parent", json_keep(session->config.parent));
 	return body;
 }
 
@@ -402,6 +426,8 @@ static void give_up(struct session *session, const struct err *err)
 	if (session->state != SESSION_STOPPING)
 		session->start_err = *err;
 	server_refuse(session->server, err);
+	if (session->branch)
+		branch_failed(session, err);
 	session_stop(session, "failed");
 }
 
@@ -431,6 +457,10 @@ static void on_ready(void *data, const struct json *hello)
 			give_up(session, &err);
 			return;
 		}
+		if (session->branch)
+			branch_born(session);
+	} else if (session->back.kind != BACK_NONE) {
+		back_arrived(session, hello);
 	} else {
 		struct json *body = json_new_object();
 
@@ -448,19 +478,29 @@ static void on_ready(void *data, const struct json *hello)
 static void on_failed(void *data, const struct err *err)
 {
 	struct session *session = data;
-	struct json *body = json_new_object();
+	struct json *body;
 
+	if (session->state == SESSION_STARTING && session->branch && branch_again(session))
+		return;
+	if (session->state == SESSION_RESTARTING && session->back.number) {
+		(void)back_failed(session, err);
+		session->kill_reason = NULL;
+		session_later(session);
+		return;
+	}
 	session_move(session, SESSION_FAILED);
 	if (session->state == SESSION_STOPPING || !session->opened) {
-		json_free(body);
 		give_up(session, err);
 		return;
 	}
+	back_release(session, err); /* a reset that cannot be */
+	body = json_new_object();
 	json_set_string(body, "code", err_name(err->code));
 	json_set_string(body, "message", err->text);
 	record_body(session->record, EVENT_WARNING, NULL, body);
 	session_cancel_queue(session, "engine");
 	session_answer(&session->restart_waiters, err);
+	home_gave_up(session);
 	if (session->draining)
 		session_stop(session, "failed");
 }
@@ -473,6 +513,9 @@ const struct engine_events SESSION_ENGINE_EVENTS = {
 	.answer = on_answer,
 	.warning = on_warning,
 	.done = on_done,
+	.copied = on_copied,
+	.copy_failed = on_copy_failed,
+	.copy_measured = on_copy_measured,
 	.died = on_died,
 	.ready = on_ready,
 	.failed = on_failed,
@@ -528,6 +571,8 @@ static void on_replayed(void *data, const struct event *event)
 	struct session *session = data;
 	struct cell *cell = event->cell ? cells_find(session->cells, event->cell) : NULL;
 
+	if (event->type == EVENT_SESSION)
+		cells_begin_at(session->cells, branch_first_cell(event->body));
 	if (event->type == EVENT_SECTION) {
 		free(session->section);
 		session->section = mem_string(json_get_string(event->body, "title"));

@@ -71,22 +71,6 @@ static const char *mime_of(const struct watch *watch, const struct change *chang
 	return mime_of_content(watch_root(watch), change->path);
 }
 
-/* Whether a pattern means the path or a folder above it. */
-static bool is_run_later(const char *const *protect, const char *path)
-{
-	cleanup_free char *part = mem_string(path);
-	bool folder = false;
-
-	for (char *slash = part; protect && slash; slash = strrchr(part, '/')) {
-		if (folder)
-			*slash = '\0';
-		if (protect_matches(protect, part, folder))
-			return true;
-		folder = true;
-	}
-	return false;
-}
-
 static struct json *item_of(const struct watch *watch, const struct change *change,
 			    const char *const *protect)
 {
@@ -107,7 +91,7 @@ static struct json *item_of(const struct watch *watch, const struct change *chan
 	json_set_string(item, "mime", mime_of(watch, change));
 	if (change->background)
 		json_set_string(item, "origin", "background");
-	if (change->kind != CHANGE_DELETED && is_run_later(protect, change->path))
+	if (change->kind != CHANGE_DELETED && protect_covers(protect, change->path, false))
 		json_set(item, "executes_later", json_new_bool(true));
 	return item;
 }

@@ -11,16 +11,18 @@
 #include "sandbox/policy.h"
 
 enum {
-	LIMIT_COUNT = 14,
+	LIMIT_COUNT = 15,
 	/* A guest keeps its own descriptors from 100 upwards, out of the way of the code that it
 	 * runs (guest/order.c); with fewer it could not start. */
 	FILES_MIN = 128,
 	/* Less than the interpreter itself needs would end every session at its start. */
 	MEMORY_MIN = 16 << 20,
+	SMALL_MAX = 64,
 };
 
-/* What its values are. The last two can be null, which is no limit and here 0. */
-enum kind { IS_SECONDS, IS_COUNT, IS_COUNT_OR_NULL, IS_NUMBER_OR_NULL };
+/* What its values are. A small one is at most SMALL_MAX, and may be 0. The last two can be null,
+ * which is no limit and here 0. */
+enum kind { IS_SECONDS, IS_COUNT, IS_SMALL, IS_COUNT_OR_NULL, IS_NUMBER_OR_NULL };
 
 static const struct limit {
 	const char *name;
@@ -40,6 +42,8 @@ static const struct limit {
 	{"files", "files", offsetof(struct limits, files), IS_COUNT, LIMIT_LOWER, FILES_MIN},
 	{"file_bytes", "bytes", offsetof(struct limits, file_bytes), IS_COUNT, LIMIT_LOWER, 1},
 	{"tmp_bytes", "bytes", offsetof(struct limits, tmp_bytes), IS_COUNT, LIMIT_RESTART, 1},
+	{"checkpoints", "checkpoints", offsetof(struct limits, checkpoints), IS_SMALL, LIMIT_NOW,
+	 0},
 	{"memory_bytes", "bytes", offsetof(struct limits, memory_bytes), IS_COUNT_OR_NULL,
 	 LIMIT_NOW, MEMORY_MIN},
 	{"disk_bytes", "bytes", offsetof(struct limits, disk_bytes), IS_COUNT_OR_NULL, LIMIT_NOW,
@@ -65,6 +69,7 @@ void limits_init(struct limits *limits)
 		.files = policy.files_max,
 		.file_bytes = policy.file_bytes_max,
 		.tmp_bytes = policy.tmp_bytes_max,
+		.checkpoints = 3,
 		.memory_bytes = policy.memory_bytes_max,
 		.disk_bytes = policy.disk_bytes_max,
 		.disk_inodes = policy.disk_inodes_max,
@@ -107,6 +112,7 @@ static struct json *value_json(const struct limits *limits, const struct limit *
 			return NULL;
 		break;
 	case IS_COUNT:
+	case IS_SMALL:
 		break;
 	}
 	return json_new_int((int64_t)count_of(limits, limit));
@@ -168,6 +174,13 @@ int limits_set_one(struct limits *limits, const char *name, const struct json *v
 	}
 	if (limit->kind == IS_SECONDS || limit->kind == IS_NUMBER_OR_NULL)
 		return set_number(limits, limit, value, err);
+	if (limit->kind == IS_SMALL) {
+		if (count < 0 || count > SMALL_MAX)
+			return err_set(err, ERR_INVALID, "\"%s\" must be a whole number, 0 to %d",
+				       name, SMALL_MAX);
+		set_count(limits, limit, (uint64_t)count);
+		return 0;
+	}
 	if (count <= 0 || (uint64_t)count < limit->least)
 		return err_set(err, ERR_INVALID, "\"%s\" must be a whole number, %llu or more%s",
 			       name, (unsigned long long)limit->least, nullable ? ", or null" : "");
@@ -228,6 +241,16 @@ bool limits_is_of_box(const char *name)
 	const struct limit *limit = find(name);
 
 	return limit && limit->change != LIMIT_NOW;
+}
+
+bool limits_is_shared(const char *name)
+{
+	static const char *const names[] = {"memory_bytes", "disk_bytes", "disk_inodes", "cpus"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return limits_is_of_box(name);
 }
 
 void limits_take_box(struct limits *in_force, const struct limits *to, bool started)

@@ -23,6 +23,7 @@ struct limits {
 	uint64_t files;            /* open files of a process; at least 128 */
 	uint64_t file_bytes;       /* size of a file */
 	uint64_t tmp_bytes;        /* private /tmp */
+	uint64_t checkpoints;      /* automatic ones that are held; 0: none are made */
 	/* 0: no limit */
 	uint64_t memory_bytes; /* all processes of the session together */
 	uint64_t disk_bytes;   /* a private workspace */
@@ -68,6 +69,9 @@ bool limits_is_of_time(const char *name);
 
 /* Whether the limit of this name is enforced by the box, not by this process. */
 bool limits_is_of_box(const char *name);
+
+/* Whether all sessions of a box share it. */
+bool limits_is_shared(const char *name);
 
 /* Copies those limits of the box from `to` that hold at once: all with `started` (an interpreter
  * starts now, in a box that is made for it), else those that are lower. */

@@ -33,7 +33,7 @@ static void every_name_is_read_and_written(void **state)
 	cleanup_free char *text = NULL;
 	static const char all[] = "{\"wall_s\":1.5,\"output_bytes\":1,\"background_bytes\":2,"
 				  "\"queue\":3,\"record_bytes\":4,\"processes\":5,\"files\":600,"
-				  "\"file_bytes\":7,\"tmp_bytes\":8,"
+				  "\"file_bytes\":7,\"tmp_bytes\":8,\"checkpoints\":0,"
 				  "\"memory_bytes\":33554432,\"disk_bytes\":9,"
 				  "\"disk_inodes\":10,\"cpus\":0.5,\"cpu_s\":2.5}";
 	static const char none[] = "{\"memory_bytes\":null,\"cpus\":null}";
@@ -56,6 +56,8 @@ static void one_that_is_wrong_changes_none(void **state)
 	} bad[] = {
 		{"{\"queue\":9,\"wall\":1}", "there are wall_s, output_bytes"},
 		{"{\"queue\":9,\"wall_s\":0}", "wall_s"},
+		{"{\"queue\":9,\"checkpoints\":65}", "checkpoints"},
+		{"{\"queue\":9,\"checkpoints\":-1}", "checkpoints"},
 		{"{\"queue\":9,\"wall_s\":\"1\"}", "wall_s"},
 		{"{\"queue\":9,\"wall_s\":1e13}", "wall_s"},
 		{"{\"queue\":9,\"files\":127}", "128 or more"},

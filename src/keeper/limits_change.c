@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 
 #include "base/mem.h"
+#include "keeper/home.h"
 #include "keeper/monitor.h"
 #include "keeper/ops.h"
 
@@ -166,13 +167,33 @@ static int check_record(const struct session *session, const struct limits *limi
 		       (unsigned long long)used, (unsigned long long)least);
 }
 
+static int find_shared(const char *key, size_t key_len, struct json *value, void *data)
+{
+	bool *found = data;
+
+	(void)key_len;
+	(void)value;
+	*found = *found || limits_is_shared(key);
+	return 0;
+}
+
+/* What would change the box of other sessions waits until they have stopped. */
+static int check_others(const struct session *session, const struct json *set, struct err *err)
+{
+	bool found = false;
+
+	json_each(set, find_shared, &found);
+	return found ? home_check_alone(session, "limits of the box", err) : 0;
+}
+
 static int check_change(const struct session *session, const struct json *set, struct err *err)
 {
 	struct limits limits = session->config.limits;
 
 	if (session->state == SESSION_STOPPING)
 		return err_set(err, ERR_GONE, "the session is stopping");
-	if (limits_set(&limits, set, err) != 0 || check_record(session, &limits, err) != 0)
+	if (limits_set(&limits, set, err) != 0 || check_others(session, set, err) != 0 ||
+	    check_record(session, &limits, err) != 0)
 		return -1;
 	return session_check_durable(session, err);
 }

@@ -23,17 +23,25 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/socket.h"
+#include "engine/python/guests.h"
+#include "keeper/branch.h"
+#include "keeper/checkpoints.h"
+#include "keeper/confine.h"
+#include "keeper/home.h"
 #include "keeper/net.h"
 #include "keeper/guard.h"
 #include "keeper/monitor.h"
 #include "keeper/session.h"
+#include "keeper/shell.h"
+#include "keeper/snapshots.h"
 #include "keeper/spare.h"
-#include "sandbox/cgroup.h"
+#include "keeper/spawner.h"
 
-enum { AWAIT_US = 200, AWAIT_ROUNDS = 4 };
 enum { EXIT_USAGE = 2, EXIT_FAULT = 125 };
 
 struct options {
+	char *title; /* the command line, for the spawner's */
+	size_t title_len;
 	const char *directory; /* NULL: a spare */
 	const char *python;
 	int fd; /* of the first client, or the pool; -1: none */
@@ -45,7 +53,7 @@ struct keeper {
 	uv_poll_t signals;
 	int signal_fd;
 	int lock_fd;
-	char *runtime;
+	struct err spawner_err; /* why there is none */
 	char *socket_name;
 	struct session session;
 };
@@ -55,19 +63,17 @@ struct keeper {
 
 static void turn_ends(uv_prepare_t *prepare)
 {
-	struct session *session = prepare->data;
+	struct keeper *keeper = prepare->data;
 
-	/* Most cells of an agent end within this time. To sleep and be woken by another processor
-	 * would take as long, and the client would be woken twice: for `started`, and for the end
-	 * (x=1 from the C client: 0.13 ms so, 0.095 ms with the wait). */
-	for (int round = 0; session->just_started && round < AWAIT_ROUNDS; round++) {
-		session->just_started = false;
-		session->engine->ops->await(session->engine, AWAIT_US);
-	}
-	record_flush(session->record);
-	server_flush(session->server);
-	if (server_awaits_sync(session->server))
-		record_sync_now(session->record);
+	shell_turn(keeper->session.home);
+	branch_free_ended(keeper->session.home);
+}
+
+static void stop_all(const struct home *home, const char *reason)
+{
+	for (struct session *s = home->sessions; s; s = s->next_in_home)
+		if (s->state != SESSION_STOPPING)
+			session_stop(s, reason);
 }
 
 static void signal_came(uv_poll_t *poll, int status, int events)
@@ -79,56 +85,22 @@ static void signal_came(uv_poll_t *poll, int status, int events)
 	(void)events;
 	while (read(keeper->signal_fd, &info, sizeof(info)) == sizeof(info))
 		;
-	if (keeper->session.state != SESSION_STOPPING)
-		session_stop(&keeper->session, "signal");
+	stop_all(keeper->session.home, "signal");
 }
-
-static void on_line(void *data, struct client *client, const char *line, size_t len)
-{
-	session_line(data, client, line, len);
-}
-
-static void on_too_long(void *data, struct client *client)
-{
-	struct err err = ERR_INIT;
-
-	(void)data;
-	err_set(&err, ERR_LIMIT, "the line is longer than 64 MiB; it was skipped");
-	client_refuse(client, NULL, &err);
-}
-
-static void on_hello(void *data, struct buf *out)
-{
-	session_hello(data, out);
-}
-
-static void on_deserted(void *data)
-{
-	struct session *session = data;
-
-	if (session->config.ends_with_client && session->state != SESSION_STOPPING)
-		session_stop(session, "client");
-}
-
-static const struct server_events SERVER_EVENTS = {
-	.hello = on_hello, .line = on_line, .too_long = on_too_long, .deserted = on_deserted};
 
 /* The name first: once the lock is free, the next keeper's socket may be there. */
 static void on_released(void *data)
 {
 	struct keeper *keeper = data;
+	struct session *session = &keeper->session;
 
-	if (keeper->socket_name) {
-		cleanup_free char *path = mem_format("%s/%s", keeper->runtime, keeper->socket_name);
-
-		unlink(path);
-	}
+	if (session->spawner && (keeper->socket_name || session->spare))
+		spawner_release(session->spawner, session->spare != NULL);
 	free(keeper->socket_name);
 	keeper->socket_name = NULL;
-	if (keeper->session.spare)
-		spare_remove(keeper->session.spare);
-	spare_free(keeper->session.spare);
-	keeper->session.spare = NULL;
+	home_let_spawner_go(session);
+	spare_free(session->spare);
+	session->spare = NULL;
 	if (keeper->lock_fd >= 0)
 		close(keeper->lock_fd);
 	keeper->lock_fd = -1;
@@ -138,7 +110,7 @@ static void on_ended(void *data)
 {
 	struct keeper *keeper = data;
 
-	uv_stop(&keeper->loop);
+	home_ended(&keeper->session);
 }
 
 /* --- start and end -------------------------------------------------------------------------------
@@ -165,66 +137,46 @@ static int signals_open(struct keeper *keeper, struct err *err)
 	return 0;
 }
 
-static uv_timer_t *timer_new(struct keeper *keeper)
-{
-	uv_timer_t *timer = mem_zalloc(sizeof(*timer));
-
-	uv_timer_init(&keeper->loop, timer);
-	timer->data = &keeper->session;
-	return timer;
-}
-
 /* The loop, the session's empty shell and the first client: from here on a failure can be told. */
-static void shell_open(struct keeper *keeper, int client_fd)
+static void keeper_shell(struct keeper *keeper, int client_fd)
 {
 	struct session *session = &keeper->session;
 
 	uv_loop_init(&keeper->loop);
 	session->loop = &keeper->loop;
-	session->state = SESSION_STARTING;
 	session->pool_fd = -1;
 	session->family = -1;
-	session->cells = cells_new();
-	session->cell_timer = timer_new(keeper);
-	session->ask_timer = timer_new(keeper);
-	session->later_timer = timer_new(keeper);
-	session->monitor = monitor_new(session);
-	session->guard_timer = timer_new(keeper);
+	session->home = home_new(session);
+	session->guests = guests_new();
 	session->released = on_released;
 	session->ended = on_ended;
 	session->ended_data = keeper;
-	session->server = server_new(&keeper->loop, session->dirfd, &SERVER_EVENTS, session);
+	shell_open(session);
 	if (client_fd >= 0)
 		server_adopt(session->server, client_fd);
 }
 
 static int listen_open(struct keeper *keeper, struct err *err)
 {
+	struct home *home = keeper->session.home;
 	int fd;
 
-	keeper->runtime = paths_runtime(err);
-	if (!keeper->runtime)
+	home->runtime = paths_runtime(err);
+	if (!home->runtime)
 		return -1;
 	keeper->socket_name = mem_format("%s.sock", keeper->session.config.id);
-	fd = socket_listen(keeper->runtime, keeper->socket_name, SOCK_STREAM, err);
+	fd = socket_listen(home->runtime, keeper->socket_name, SOCK_STREAM, err);
 	if (fd < 0)
 		return -1;
 	return server_listen(keeper->session.server, fd, err);
 }
 
-static int record_start(struct keeper *keeper, struct err *err)
+static int record_start(struct keeper *keeper, int above, struct err *err)
 {
-	struct session *session = &keeper->session;
-	struct journal_report report;
-
-	session->record =
-		record_open(&keeper->loop, session->dirfd, session->config.limits.record_bytes,
-			    &SESSION_RECORD_EVENTS, session, &report, err);
-	if (!session->record)
+	if (shell_record(&keeper->session, above, err) != 0)
 		return -1;
-	server_set_journal(session->server, record_journal(session->record));
 	uv_prepare_init(&keeper->loop, &keeper->turn);
-	keeper->turn.data = session;
+	keeper->turn.data = keeper;
 	uv_prepare_start(&keeper->turn, turn_ends);
 	return 0;
 }
@@ -242,19 +194,33 @@ static int take_directory(struct keeper *keeper, const char *directory, struct e
 	return config_read(session->dirfd, &session->config, err);
 }
 
+/* Without it nothing can be built: the session ends, and says why. */
+static void spawner_gone(void *data)
+{
+	const struct session *session = data;
+
+	stop_all(session->home, "spawner");
+}
+
 static int keeper_start(struct keeper *keeper, const struct options *options, struct err *err)
 {
 	struct session *session = &keeper->session;
+	cleanup_fd int above = -1;
 
 	if (!session->spare && take_directory(keeper, options->directory, err) != 0)
 		return -1;
+	if (!session->spawner) /* it could not be started */
+		return err_set(err, ERR_IO, "%s", keeper->spawner_err.text);
+	spawner_prepare(session->spawner);
+	spawner_watch(session->spawner, &keeper->loop, spawner_gone, session);
 	if (signals_open(keeper, err) != 0 || listen_open(keeper, err) != 0 ||
-	    record_start(keeper, err) != 0)
+	    session_prepare(session, err) != 0)
+		return -1;
+	above = openat(session->dirfd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (session_confine(session, err) != 0 || record_start(keeper, fd_take(&above), err) != 0)
 		return -1;
 	if (session->spare)
 		spare_watch(session->spare);
-	if (session_prepare(session, err) != 0)
-		return -1;
 	return session_start_engine(session, err);
 }
 
@@ -263,29 +229,13 @@ static void keeper_release(struct keeper *keeper)
 	struct session *session = &keeper->session;
 
 	on_released(keeper);
-	json_free(session->environment);
-	if (session->family >= 0)
-		close(session->family);
-	json_free(session->hello);
-	net_free(session->net);
-	free(session->packages);
-	free(session->section);
-	free(session->python);
-	free(session->cold_script);
-	free(session->guest_folder);
-	free(session->tmp);
-	free(session->overlay);
-	free(session->tier_reason);
 	reach_release(&session->reach);
-	free(session->read_paths);
-	watch_close(session->watch);
-	monitor_free(session->monitor);
+	free(session->overlay);
 	guard_free(session->guard);
-	cells_free(session->cells);
-	record_free(session->record);
-	server_free(session->server);
-	config_release(&session->config);
-	free(keeper->runtime);
+	branch_free_ended(session->home);
+	shell_close(session);
+	guests_free(session->guests);
+	home_free(session->home);
 }
 
 /* Tells those who wait why nothing comes, and gives them a moment to read it. */
@@ -307,7 +257,10 @@ static int parse_arguments(int argc, char **argv, struct options *options)
 {
 	bool spare = false;
 
-	*options = (struct options){.fd = -1};
+	*options = (struct options){
+		.title = argv[0],
+		.title_len = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) - argv[0]),
+		.fd = -1};
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--session") == 0 && i + 1 < argc)
 			options->directory = argv[++i];
@@ -325,6 +278,14 @@ static int parse_arguments(int argc, char **argv, struct options *options)
 	return options->directory && !options->python ? 0 : -1;
 }
 
+/* While this process is small, and before there is anything that must not be forked. */
+static void fork_spawner(struct keeper *keeper, const struct options *options)
+{
+	if (keeper->session.dirfd >= 0)
+		keeper->session.spawner = spawner_new(&keeper->session, options->title,
+						      options->title_len, &keeper->spawner_err);
+}
+
 /* The directory, and with it the session's shell. False: there is nobody to tell. */
 static bool keeper_open(struct keeper *keeper, const struct options *options)
 {
@@ -333,14 +294,16 @@ static bool keeper_open(struct keeper *keeper, const struct options *options)
 
 	if (options->directory) {
 		session->dirfd = open(options->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		shell_open(keeper, options->fd);
+		fork_spawner(keeper, options);
+		keeper_shell(keeper, options->fd);
 		return true;
 	}
 	if (spare_make(session, options->python, options->fd, &keeper->lock_fd, &err) != 0) {
 		fprintf(stderr, "fumehood-keeper: %s\n", err.text);
 		return false;
 	}
-	shell_open(keeper, -1);
+	fork_spawner(keeper, options);
+	keeper_shell(keeper, -1);
 	return true;
 }
 
@@ -364,8 +327,6 @@ int main(int argc, char **argv)
 	}
 	if (options.fd >= 0)
 		(void)fcntl(options.fd, F_SETFD, FD_CLOEXEC);
-	if (options.directory) /* a spare has time */
-		cgroup_prepare();
 	if (!keeper_open(&keeper, &options))
 		return EXIT_FAULT;
 	if (keeper_start(&keeper, &options, &err) != 0) {

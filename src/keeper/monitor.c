@@ -16,18 +16,26 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "keeper/checkpoints.h"
 #include "keeper/disk_use.h"
+#include "keeper/home.h"
 #include "keeper/session.h"
 
 /* Cells that are over sooner than this can have met no limit that is told of here, and shall not
  * pay for being asked. */
 enum { SHORT_CELL_US = 5000, DISK_REST = 20 };
 
+/* How often memory is looked at while a cell runs and copies of the interpreter may have to make
+ * room: a cell can touch some 50 MB in the shorter time. Without a control group a look is dear. */
+enum { RELIEF_MS = 5, RELIEF_CALM_MS = 25, RELIEF_SOFT_MS = 100 };
+
 struct monitor {
 	struct session *session;
-	uv_timer_t *timer;
-	struct box_usage seen; /* the counters, when they were last looked at */
-	int64_t cell_cpu_us;   /* at the start of the cell */
+	uv_timer_t *timer, *relief_timer;
+	int64_t copied_bytes,
+		copied_box_bytes; /* of the interpreter, of the box, at the last copy */
+	struct box_usage seen;    /* the counters, when they were last looked at */
+	int64_t cell_cpu_us;      /* at the start of the cell */
 	bool stopped;
 	bool box_full;   /* without the interpreter that has died */
 	bool change_due; /* a lower memory limit is not in force yet: more is in use */
@@ -54,6 +62,9 @@ struct monitor *monitor_new(struct session *session)
 	monitor->timer = mem_zalloc(sizeof(*monitor->timer));
 	uv_timer_init(session->loop, monitor->timer);
 	monitor->timer->data = monitor;
+	monitor->relief_timer = mem_zalloc(sizeof(*monitor->relief_timer));
+	uv_timer_init(session->loop, monitor->relief_timer);
+	monitor->relief_timer->data = monitor;
 	return monitor;
 }
 
@@ -64,8 +75,10 @@ static void timer_closed(uv_handle_t *handle)
 
 bool monitor_stop(struct monitor *monitor)
 {
-	if (!monitor->stopped)
+	if (!monitor->stopped) {
 		uv_close((uv_handle_t *)monitor->timer, timer_closed);
+		uv_close((uv_handle_t *)monitor->relief_timer, timer_closed);
+	}
 	monitor->stopped = true;
 	atomic_store(&monitor->abandon, true);
 	return !monitor->counting;
@@ -239,6 +252,35 @@ static void kill_for_memory(struct session *session)
 	session->engine->ops->kill(session->engine);
 }
 
+/* Where several share the box, the largest has to go, as the kernel chooses. */
+static struct session *largest(struct session *session)
+{
+	struct session *found = session;
+	int64_t most = -1;
+
+	for (struct session *s = session->home->sessions; s; s = s->next_in_home) {
+		int64_t bytes = has_guest(s) ? s->engine->ops->memory(s->engine) : -1;
+
+		if (bytes > most) {
+			most = bytes;
+			found = s;
+		}
+	}
+	return found;
+}
+
+/* Seconds of processor time are those of the box, or where that is shared the interpreter's. */
+static uint64_t used_us(const struct monitor *monitor, const struct box_usage *usage)
+{
+	struct engine *engine = monitor->session->engine;
+	int64_t own = 0, peak;
+
+	if (!home_is_shared(monitor->session))
+		return usage->cpu_us - (uint64_t)monitor->cell_cpu_us;
+	engine->ops->usage(engine, &own, &peak);
+	return (uint64_t)own;
+}
+
 static void look(struct monitor *monitor)
 {
 	struct session *session = monitor->session;
@@ -253,9 +295,9 @@ static void look(struct monitor *monitor)
 	box_read_usage(session->box, &usage);
 	if ((!hard || monitor->change_due) && limits->memory_bytes &&
 	    usage.memory_bytes > limits->memory_bytes)
-		kill_for_memory(session);
+		kill_for_memory(largest(session));
 	else if (session->running && limits->cpu_s > 0 &&
-		 (double)(usage.cpu_us - (uint64_t)monitor->cell_cpu_us) > limits->cpu_s * 1e6)
+		 (double)used_us(monitor, &usage) > limits->cpu_s * 1e6)
 		session_cell_over(session, "cpu_s");
 }
 
@@ -283,6 +325,55 @@ static void timer_fired(uv_timer_t *timer)
 	look_again(monitor);
 }
 
+/* --- room for a cell that changes what copies share with it --------------------------------------
+ */
+
+/* Of the other sessions in the box: what they can do without. Their last copy is their net. */
+static void relieve_others(struct session *session, uint64_t used, uint64_t limit)
+{
+	static const struct checkpoints_growth none;
+
+	for (struct session *s = session->home->sessions; s; s = s->next_in_home)
+		if (s != session && !s->left_home)
+			checkpoints_relieve(s->checkpoints, used, limit, &none);
+}
+
+static void relief_fired(uv_timer_t *timer)
+{
+	struct monitor *monitor = timer->data;
+	struct session *session = monitor->session;
+	uint64_t limit = session->config.limits.memory_bytes;
+	bool hard = session->box && box_limit_how(session->box, BOX_MEMORY);
+	struct checkpoints_growth growth = {.shared = monitor->copied_bytes};
+	struct box_usage usage;
+	int64_t own;
+
+	if (!session->running || !session->box || !limit || !checkpoints_any(session->checkpoints))
+		return;
+	box_read_usage(session->box, &usage);
+	own = session->engine->ops->memory(session->engine);
+	growth.own = own - monitor->copied_bytes;
+	growth.box = (int64_t)usage.memory_bytes - monitor->copied_box_bytes;
+	relieve_others(session, usage.memory_bytes, limit);
+	if (own > 0) /* else it is ending */
+		checkpoints_relieve(session->checkpoints, usage.memory_bytes, limit, &growth);
+	uv_timer_start(timer, relief_fired,
+		       !hard                            ? RELIEF_SOFT_MS
+		       : usage.memory_bytes > limit / 2 ? RELIEF_MS
+							: RELIEF_CALM_MS,
+		       0);
+}
+
+void monitor_copied(struct monitor *monitor)
+{
+	struct session *session = monitor->session;
+	struct box_usage usage;
+
+	box_read_usage(session->box, &usage);
+	monitor->copied_box_bytes = (int64_t)usage.memory_bytes;
+	monitor->copied_bytes = session->engine->ops->memory(session->engine);
+}
+
 void monitor_began(struct monitor *monitor)
 {
 	monitor->box_full = false;
@@ -307,6 +398,8 @@ void monitor_cell_started(struct monitor *monitor)
 		monitor->cell_cpu_us = (int64_t)usage.cpu_us;
 	}
 	uv_timer_start(monitor->timer, timer_fired, MONITOR_RUNNING_MS, 0);
+	if (checkpoints_any(session->checkpoints))
+		uv_timer_start(monitor->relief_timer, relief_fired, RELIEF_MS, 0);
 }
 
 void monitor_cell_ended(struct monitor *monitor, struct cell *cell)
@@ -314,6 +407,8 @@ void monitor_cell_ended(struct monitor *monitor, struct cell *cell)
 	struct session *session = monitor->session;
 	struct box_usage usage;
 
+	if (!monitor->stopped)
+		uv_timer_stop(monitor->relief_timer);
 	if (clock_monotonic_us() - cell->started_us < SHORT_CELL_US || monitor->stopped)
 		return;
 	count_workspace(monitor);
@@ -355,6 +450,9 @@ const char *monitor_cause(struct monitor *monitor, const struct engine_death *de
 	box_read_usage(session->box, &monitor->seen);
 	if (monitor->seen.memory_kills == before)
 		return NULL;
+	/* The others have not lost anything. */
+	for (struct session *s = session->home->sessions; s; s = s->next_in_home)
+		s->monitor->seen.memory_kills = monitor->seen.memory_kills;
 	see_full(monitor);
 	return "memory_bytes";
 }
@@ -390,9 +488,9 @@ void session_take_limits(struct session *session)
 
 struct json *session_limits_how(const struct session *session)
 {
-	static const char *const ours[] = {"wall_s",    "output_bytes", "background_bytes",
-					   "queue",     "record_bytes", "files",
-					   "file_bytes"};
+	static const char *const ours[] = {"wall_s",     "output_bytes", "background_bytes",
+					   "queue",      "record_bytes", "files",
+					   "file_bytes", "checkpoints"};
 	const struct limits *limits = &session->config.limits;
 	const struct box *box = session->box;
 	bool counted = session->config.workspace_private;

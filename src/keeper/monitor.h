@@ -45,6 +45,9 @@ void monitor_cell_ended(struct monitor *monitor, struct cell *cell);
 /* An interpreter is ready: what its forerunner has met is forgotten. */
 void monitor_began(struct monitor *monitor);
 
+/* A copy of the interpreter has been made: from here on what both share becomes less. */
+void monitor_copied(struct monitor *monitor);
+
 /* The limit that the interpreter has died of, by the counters of the kernel; NULL: none. */
 const char *monitor_cause(struct monitor *monitor, const struct engine_death *death);
 

@@ -11,13 +11,12 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "keeper/home.h"
 #include "keeper/net_internal.h"
 #include "keeper/session.h"
-#include "sandbox/netns.h"
+#include "keeper/spawner.h"
 
 enum {
-	NAMESPACE_USER = 0, /* box_namespaces() */
-	NAMESPACE_NET = 3,
 	DESCRIPTORS_OWN = 128,      /* what the keeper needs for everything else */
 	DESCRIPTORS_CONNECTION = 2, /* one to the guest, one to the host */
 	SHOWN_RULES_MAX = 12,
@@ -83,21 +82,27 @@ static unsigned make_room(void)
 
 static struct net *net_of(struct session *session)
 {
-	struct net *net = session->net;
+	struct net *net = session->home->net;
 
 	if (net)
 		return net;
-	net = session->net = mem_zalloc(sizeof(*net));
-	net->session = session;
+	net = session->home->net = mem_zalloc(sizeof(*net));
+	net->home = session->home;
 	uv_timer_init(session->loop, &net->timer);
 	net->timer.data = net;
 	return net;
 }
 
+/* Each is told its variables before its next cell. */
+static void tell_interpreters(struct home *home)
+{
+	for (struct session *s = home->sessions; s; s = s->next_in_home)
+		s->environment_due = true;
+}
+
 static int open_proxy(struct session *session, struct hosts *hosts, struct err *err)
 {
 	struct net *net = net_of(session);
-	const int *namespaces = box_namespaces(session->box);
 	struct proxy_params params = {
 		.loop = session->loop,
 		.hosts = hosts,
@@ -105,18 +110,19 @@ static int open_proxy(struct session *session, struct hosts *hosts, struct err *
 		.decided = net_decided,
 		.ended = net_ended,
 		.data = net,
+		.dialer = &SPAWNER_DIALER,
+		.dialer_data = session->spawner,
 	};
 	cleanup_fd int listener = -1;
 
-	if (!namespaces)
+	if (box_tier(session->box) != TIER_FULL)
 		return err_set(
 			err, ERR_UNSUPPORTED,
 			"hosts can only be allowed in the tier \"full\": below it there is no "
 			"network of the session's own; leave --allow-net out");
 	net->port = 0;
-	listener = netns_listen(namespaces[NAMESPACE_USER], namespaces[NAMESPACE_NET], &net->port,
-				err);
-	if (listener < 0)
+	listener = spawner_listen(session->spawner, &net->port, err);
+	if (listener < 0 || spawner_rules(session->spawner, hosts, err) != 0)
 		return -1;
 	params.listener = listener;
 	show_rules(net, hosts);
@@ -124,7 +130,7 @@ static int open_proxy(struct session *session, struct hosts *hosts, struct err *
 	if (!net->proxy)
 		return -1;
 	fd_take(&listener);
-	session->environment_due = true;
+	tell_interpreters(session->home);
 	return 0;
 }
 
@@ -146,7 +152,7 @@ static void proxy_closed(void *data)
 
 void net_box_ended(struct session *session)
 {
-	struct net *net = session->net;
+	struct net *net = session->home->net;
 
 	if (!net || !net->proxy)
 		return;
@@ -159,14 +165,16 @@ void net_box_ended(struct session *session)
 int net_set_rules(struct session *session, const char *const *rules, struct err *err)
 {
 	cleanup_hosts struct hosts hosts = HOSTS_INIT;
-	struct net *net = session->net;
+	struct net *net = session->home->net;
 
 	if (read_rules(&hosts, rules, err) != 0)
 		return -1;
 	if (net && net->proxy) {
+		if (spawner_rules(session->spawner, &hosts, err) != 0)
+			return -1;
 		show_rules(net, &hosts);
 		proxy_set_rules(net->proxy, &hosts);
-		session->environment_due = true; /* NO_PROXY */
+		tell_interpreters(session->home); /* NO_PROXY */
 		return 0;
 	}
 	if (hosts.count == 0 || !session->box) /* the next box begins with them */
@@ -179,16 +187,16 @@ int net_set_rules(struct session *session, const char *const *rules, struct err 
 
 void net_cell_starts(struct session *session)
 {
-	if (!session->net)
+	if (!session->home->net)
 		return;
-	net_tell_rest(session->net);
-	net_forget_rows(session->net);
+	net_tell_rest(session->home->net);
+	net_forget_rows(session->home->net);
 }
 
 void net_cell_ends(struct session *session)
 {
-	if (session->net)
-		net_tell_rest(session->net);
+	if (session->home->net)
+		net_tell_rest(session->home->net);
 }
 
 /* --- variables ---------------------------------------------------------------------------------
@@ -208,7 +216,7 @@ void net_add_variables(const struct session *session, struct json *variables)
 {
 	static const char *const names[] = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
 					    "http_proxy", "https_proxy", "all_proxy"};
-	const struct net *net = session->net;
+	const struct net *net = session->home->net;
 	cleanup_buf struct buf direct = BUF_INIT;
 	cleanup_free char *url = NULL;
 
@@ -230,12 +238,12 @@ void net_add_variables(const struct session *session, struct json *variables)
 
 bool net_is_on(const struct session *session)
 {
-	return session->net && session->net->proxy;
+	return session->home->net && session->home->net->proxy;
 }
 
 bool net_is_closing(const struct session *session)
 {
-	return session->net && session->net->closing > 0;
+	return session->home->net && session->home->net->closing > 0;
 }
 
 void net_free(struct net *net)

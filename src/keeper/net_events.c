@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "keeper/home.h"
 #include "keeper/net_internal.h"
 #include "keeper/session.h"
 
@@ -14,15 +15,7 @@ enum { TELL_MS = 1000 };
 
 static void tell(const struct net *net, struct json *body)
 {
-	const struct session *session = net->session;
-
-	/* Before the first event, or after the last but one, there is no journal to tell it in. */
-	if (!session->opened || record_is_closing(session->record)) {
-		json_free(body);
-		return;
-	}
-	record_body(session->record, EVENT_NETWORK, session->running ? session->running->id : NULL,
-		    body);
+	home_tell_network(net->home, body);
 }
 
 static void timer_fired(uv_timer_t *timer)
@@ -30,10 +23,19 @@ static void timer_fired(uv_timer_t *timer)
 	net_tell_rest(timer->data);
 }
 
+static bool cell_runs(const struct home *home)
+{
+	const struct session *session = home->sessions;
+
+	while (session && !session->running)
+		session = session->next_in_home;
+	return session != NULL;
+}
+
 /* Something has been folded. A running cell's end will tell it. */
 static void tell_later(struct net *net)
 {
-	if (!net->session->running && !uv_is_active((uv_handle_t *)&net->timer))
+	if (!cell_runs(net->home) && !uv_is_active((uv_handle_t *)&net->timer))
 		uv_timer_start(&net->timer, timer_fired, TELL_MS, 0);
 }
 

@@ -1,5 +1,5 @@
 /*
- * What net.c and net_events.c share: one session's network.
+ * What net.c and net_events.c share: the network of one box.
  */
 #ifndef FH_KEEPER_NET_INTERNAL_H
 #define FH_KEEPER_NET_INTERNAL_H
@@ -20,7 +20,7 @@ struct net_row {
 };
 
 struct net {
-	struct session *session;
+	struct home *home;   /* whose network it is */
 	struct proxy *proxy; /* of the present box; NULL: none */
 	uint16_t port;       /* where it listens in the box */
 	unsigned closing;    /* proxies that have not let go of everything yet */

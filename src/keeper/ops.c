@@ -7,9 +7,12 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "keeper/branch.h"
+#include "keeper/checkpoints.h"
 #include "keeper/ops.h"
 #include "keeper/request.h"
 #include "keeper/session.h"
+#include "keeper/snapshots.h"
 
 enum { VARIABLES_MAX = 200 };
 
@@ -161,6 +164,11 @@ static void cell_make(const struct call *call, const char *id)
 	cell_take_code(call, cell);
 	cell->timeout_us = asked_us(call);
 	cell->allow_stdin = json_get_bool(call->json, "allow_stdin", false);
+	if (json_get_bool(call->json, "try", false))
+		cell->returns = CELL_RETURNS_ALWAYS;
+	else if (json_get_bool(call->json, "atomic", false))
+		cell->returns = CELL_RETURNS_ON_ERROR;
+	cell->files = json_get_bool(call->json, "files", snapshots_by_default(call->session));
 	cell->marks = json_get_bool(call->json, "marks", false);
 	cell->max_chars = json_get_int(call->json, "max_chars", cell->marks ? 0 : -1);
 }
@@ -196,7 +204,7 @@ static int op_interrupt(const struct call *call, struct err *err)
 {
 	struct session *session = call->session;
 	const char *asked = json_get_string(call->json, "cell");
-	struct cell *cell = session->running;
+	struct cell *cell = session->running, *named;
 	struct json *body = json_new_object();
 	bool matches = cell && (!asked || strcmp(asked, cell->id) == 0);
 
@@ -204,8 +212,20 @@ static int op_interrupt(const struct call *call, struct err *err)
 		json_free(body);
 		return err_set(err, ERR_NOT_FOUND, "there is no cell \"%s\"", asked);
 	}
+	named = asked ? cells_find(session->cells, asked) : NULL;
+	if (named && named->state == CELL_QUEUED) { /* it does not even begin */
+		json_set(body, "interrupted", json_new_bool(true));
+		session_finish(session, named, "cancelled", "interrupt", "kept", 0);
+		call_reply(call, body);
+		return 0;
+	}
 	json_set(body, "interrupted", json_new_bool(matches));
-	if (matches)
+	if (matches && json_get_bool(call->json, "kill", false)) {
+		if (!session->kill_reason) {
+			session->kill_reason = "interrupt";
+			session->engine->ops->kill(session->engine);
+		}
+	} else if (matches)
 		(void)session->engine->ops->interrupt(session->engine, cell->number, NULL);
 	call_reply(call, body);
 	return 0;
@@ -376,6 +396,54 @@ static int op_variables(const struct call *call, struct err *err)
 			   err);
 }
 
+static int op_checkpoint(const struct call *call, struct err *err)
+{
+	struct session *session = call->session;
+
+	if (session->state == SESSION_STOPPING)
+		return err_set(err, ERR_GONE, "the session is stopping");
+	if (cells_queued(session->cells) > 0)
+		return err_set(err, ERR_BUSY, "a cell waits; ask again when it has ended");
+	return checkpoints_make(
+		session->checkpoints, json_get_string(call->json, "name"),
+		json_get_bool(call->json, "files", snapshots_by_default(session)), call->client,
+		call->request->id, err);
+}
+
+static int op_checkpoints(const struct call *call, struct err *err)
+{
+	const char *name = json_get_string(call->json, "drop");
+
+	checkpoints_await(call->session->checkpoints);
+	if (name && checkpoints_drop(call->session->checkpoints, name, err) != 0)
+		return -1;
+	call_reply(call, checkpoints_json(call->session->checkpoints));
+	return 0;
+}
+
+static int op_rollback(const struct call *call, struct err *err)
+{
+	const struct back_wish wish = {
+		.to = json_get_string(call->json, "to"),
+		.files = json_get_bool(call->json, "files", snapshots_by_default(call->session))};
+
+	return back_ask(call->session, &wish, call->client, call->request->id, err);
+}
+
+static int op_fork(const struct call *call, struct err *err)
+{
+	return branch_ask(call->session, json_get_string(call->json, "name"),
+			  json_get_string(call->json, "from"), call->client, call->request->id,
+			  err);
+}
+
+static int op_reset(const struct call *call, struct err *err)
+{
+	const struct back_wish wish = {.reset = true};
+
+	return back_ask(call->session, &wish, call->client, call->request->id, err);
+}
+
 static int op_restart(const struct call *call, struct err *err)
 {
 	if (call->session->state == SESSION_STOPPING)
@@ -415,6 +483,11 @@ static int (*const OPS[REQUEST_OP_COUNT])(const struct call *call, struct err *e
 	[REQUEST_BLOB] = op_blob,
 	[REQUEST_STATUS] = op_status,
 	[REQUEST_RESTART] = op_restart,
+	[REQUEST_CHECKPOINT] = op_checkpoint,
+	[REQUEST_CHECKPOINTS] = op_checkpoints,
+	[REQUEST_ROLLBACK] = op_rollback,
+	[REQUEST_RESET] = op_reset,
+	[REQUEST_FORK] = op_fork,
 	[REQUEST_STOP] = op_stop,
 	[REQUEST_COMPLETE] = op_complete,
 	[REQUEST_INSPECT] = op_inspect,

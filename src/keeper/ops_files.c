@@ -14,7 +14,7 @@
 #include "keeper/guard.h"
 #include "keeper/ops.h"
 
-static int open_tree(const struct session *session, struct tree *tree, struct err *err)
+int session_open_tree(const struct session *session, struct tree *tree, struct err *err)
 {
 	int fd;
 
@@ -49,7 +49,7 @@ static int answer(const struct call *call, bool changes,
 
 	if (changes && check_change(call, err) != 0)
 		return -1;
-	if (open_tree(call->session, &tree, err) != 0)
+	if (session_open_tree(call->session, &tree, err) != 0)
 		return -1;
 	body = function(&tree, call->json, err);
 	if (!body)

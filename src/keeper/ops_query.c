@@ -48,6 +48,8 @@ int op_text(const struct call *call, struct err *err)
 
 int op_notebook(const struct call *call, struct err *err)
 {
+	enum notebook_rolled_back what =
+		notebook_rolled_back_from_name(json_get_string(call->json, "rolled_back"));
 	cleanup_buf struct buf text = BUF_INIT;
 	struct json *document;
 	struct json *body;
@@ -57,7 +59,7 @@ int op_notebook(const struct call *call, struct err *err)
 						  .nan_as_text = false};
 
 	record_flush(call->session->record);
-	notebook_write_joined(record_notebook(call->session->record), &text);
+	notebook_write_joined(record_notebook(call->session->record), what, &text);
 	document = json_parse(buf_bytes(&text), text.len, &limits, err);
 	if (!document)
 		return -1;
@@ -100,7 +102,7 @@ int op_status(const struct call *call, struct err *err)
 	uint32_t count = cells_count(session->cells);
 
 	(void)err;
-	for (uint32_t number = 1; number <= count; number++) {
+	for (uint32_t number = cells_first(session->cells); number <= count; number++) {
 		const struct cell *cell = cells_at(session->cells, number);
 
 		if (cell->state == CELL_QUEUED)

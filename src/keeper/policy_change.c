@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "keeper/home.h"
 #include "keeper/net.h"
 #include "keeper/ops.h"
 
@@ -74,7 +75,9 @@ int session_check_policy(const struct session *session, const struct json *polic
 
 	if (policy_wish_read(&wish, policy, "policy", err) != 0)
 		return -1;
-	if (json_get(policy, "net") && session->box && !box_namespaces(session->box))
+	if (json_length(policy) > 0 && home_check_alone(session, "its policy", err) != 0)
+		return -1;
+	if (json_get(policy, "net") && session->box && box_tier(session->box) != TIER_FULL)
 		return err_set(err, ERR_UNSUPPORTED,
 			       "hosts can only be allowed in the tier \"full\"");
 	return 0;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "keeper/spawner.h"
 #include "pool/pool.h"
 
 enum { WAIT_MS = 120 * 1000, TRIES_MAX = 3 };
@@ -17,6 +18,7 @@ struct pool_wait {
 	uv_timer_t *timer;
 	int fd;
 	unsigned tries;
+	struct spawner *spawner;
 	const char *python;
 	bool join;
 	pool_wait_done *done;
@@ -71,7 +73,7 @@ static int connect_pool(struct pool_wait *wait, struct err *err)
 	int failed;
 
 	wait->tries++;
-	wait->fd = wait->join ? pool_join(wait->python, err) : pool_connect(wait->python, err);
+	wait->fd = spawner_pool(wait->spawner, wait->join, err);
 	if (wait->fd < 0)
 		return -1;
 	wait->poll = mem_zalloc(sizeof(*wait->poll));
@@ -116,13 +118,18 @@ static void time_is_up(uv_timer_t *timer)
 	end(wait, -1, NULL, -1, &err);
 }
 
-struct pool_wait *pool_wait_new(uv_loop_t *loop, const char *python, bool join,
-				pool_wait_done *done, void *data, struct err *err)
+struct pool_wait *pool_wait_new(uv_loop_t *loop, struct spawner *spawner, const char *python,
+				bool join, pool_wait_done *done, void *data, struct err *err)
 {
 	struct pool_wait *wait = mem_zalloc(sizeof(*wait));
 
-	*wait = (struct pool_wait){
-		.loop = loop, .fd = -1, .python = python, .join = join, .done = done, .data = data};
+	*wait = (struct pool_wait){.loop = loop,
+				   .fd = -1,
+				   .spawner = spawner,
+				   .python = python,
+				   .join = join,
+				   .done = done,
+				   .data = data};
 	wait->timer = mem_zalloc(sizeof(*wait->timer));
 	uv_timer_init(loop, wait->timer);
 	wait->timer->data = wait;

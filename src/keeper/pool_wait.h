@@ -16,6 +16,7 @@
 #include "base/json.h"
 
 struct pool_wait; /* opaque */
+struct spawner;
 
 /* Ends the wait, which is freed behind it. fd is a connection that is ready for orders (the callee
  * owns it), `environment` what the zygote has said of itself and `family` the namespace of its
@@ -23,11 +24,12 @@ struct pool_wait; /* opaque */
 typedef void pool_wait_done(void *data, int fd, struct json *environment, int family,
 			    const struct err *err);
 
-/* Connects to the pool of `python` (borrowed), starting it unless `join`, and calls `done` from the
- * loop. A pool that ends before it has said anything is replaced, a few times; after two minutes
- * the wait ends with ERR_TIMEOUT. NULL when there is nothing to connect to. */
-struct pool_wait *pool_wait_new(uv_loop_t *loop, const char *python, bool join,
-				pool_wait_done *done, void *data, struct err *err);
+/* Has the spawner connect to the pool of the session's Python, starting it unless `join` (`python`
+ * is for messages; both are borrowed), and calls `done` from the loop. A pool that ends before it
+ * has said anything is replaced, a few times; after two minutes the wait ends with ERR_TIMEOUT.
+ * NULL when there is nothing to connect to. */
+struct pool_wait *pool_wait_new(uv_loop_t *loop, struct spawner *spawner, const char *python,
+				bool join, pool_wait_done *done, void *data, struct err *err);
 
 /* Gives up the wait: `done` is not called. NULL is fine. */
 void pool_wait_free(struct pool_wait *wait);

@@ -27,6 +27,7 @@ enum { CONFIG_BYTES_MAX = 64 << 10, FOLDERS_MAX = 3 };
 
 struct look {
 	struct reach *reach;
+	bool show; /* else only `writable` is wanted */
 	struct mounts mounts;
 	char *workspace;            /* real; NULL: there is none */
 	char *folders[FOLDERS_MAX]; /* of interpreters */
@@ -180,10 +181,12 @@ static void show_programs(const struct look *look, const char *folder)
 	const struct dirent *entry;
 
 	while (directory && (entry = readdir(directory)) != NULL) {
-		cleanup_free char *path = mem_format("%s/%s", folder, entry->d_name);
+		cleanup_free char *path = NULL;
 
-		if (strncmp(entry->d_name, "python", 6) == 0 && is_program(path) &&
-		    !leads_through(look, path, NULL))
+		if (strncmp(entry->d_name, "python", 6) != 0)
+			continue;
+		path = mem_format("%s/%s", folder, entry->d_name);
+		if (is_program(path) && !leads_through(look, path, NULL))
 			show(look, path);
 	}
 	if (directory)
@@ -215,7 +218,7 @@ static void look_at_folder(const struct look *look, const char *folder)
 				mounts_inside(&look->mounts, look->workspace, folder)))
 		through = true;
 	look->reach->writable = look->reach->writable || through;
-	if (through || !standard)
+	if (through || !standard || !look->show)
 		return;
 	show(look, lib);
 	show_programs(look, folder);
@@ -235,9 +238,9 @@ static void show_environment(const struct look *look, const char *python, bool i
 		show(look, prefix);
 }
 
-void reach_find(struct reach *reach, const char *python, const char *workspace)
+static void find(struct reach *reach, const char *python, const char *workspace, bool show)
 {
-	struct look look = {.reach = reach, .mounts = MOUNTS_INIT};
+	struct look look = {.reach = reach, .show = show, .mounts = MOUNTS_INIT};
 	cleanup_free char *real = realpath(python, NULL);
 	cleanup_free char *out = NULL;
 	char *home = read_home(python);
@@ -250,7 +253,8 @@ void reach_find(struct reach *reach, const char *python, const char *workspace)
 		add_folder(&look, parent_of(out));
 	else if (real)
 		add_folder(&look, parent_of(real));
-	show_environment(&look, python, home != NULL);
+	if (show)
+		show_environment(&look, python, home != NULL);
 	if (home)
 		add_folder(&look, home);
 	for (size_t i = 0; i < look.folder_count; i++)
@@ -259,6 +263,22 @@ void reach_find(struct reach *reach, const char *python, const char *workspace)
 		free(look.folders[i]);
 	mounts_release(&look.mounts);
 	free(look.workspace);
+}
+
+void reach_find(struct reach *reach, const char *python, const char *workspace)
+{
+	find(reach, python, workspace, true);
+}
+
+bool reach_is_writable(const char *python, const char *workspace)
+{
+	struct reach reach = REACH_INIT;
+	bool writable;
+
+	find(&reach, python, workspace, false);
+	writable = reach.writable;
+	reach_release(&reach);
+	return writable;
 }
 
 char *reach_inside(const char *python, const char *workspace)

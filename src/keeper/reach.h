@@ -37,6 +37,9 @@ struct reach {
 void reach_find(struct reach *reach, const char *python, const char *workspace);
 void reach_release(struct reach *reach);
 
+/* `writable` alone, which is what is asked of most. */
+bool reach_is_writable(const char *python, const char *workspace);
+
 /* The path that `python` has inside a box whose /workspace is `workspace`: another one if it lies
  * in it. The caller owns the result. */
 char *reach_inside(const char *python, const char *workspace);

@@ -28,6 +28,7 @@ void record_maybe_closed(struct record *record)
 		return;
 	record->closed = NULL;
 	uv_timer_stop(record->sync_timer);
+	journal_seal(record->journal); /* the lock is let go next */
 	closed(record->closed_data, record->save_err.code == ERR_OK ? NULL : &record->save_err);
 }
 

@@ -17,6 +17,8 @@ enum field_kind {
 	FIELD_OBJECT,
 	FIELD_PATH,  /* string of 1 to REQUEST_PATH_BYTES_MAX bytes without NUL */
 	FIELD_WORDS, /* array of strings without NUL */
+	FIELD_NAME,  /* of a checkpoint: see is_checkpoint_name() */
+	FIELD_POINT, /* where to go back to: the name of a checkpoint or the id of a cell */
 };
 
 struct field {
@@ -38,6 +40,11 @@ static const char *const OP_NAMES[REQUEST_OP_COUNT] = {
 	[REQUEST_NOTE] = "note",
 	[REQUEST_BLOB] = "blob",
 	[REQUEST_STATUS] = "status",
+	[REQUEST_CHECKPOINT] = "checkpoint",
+	[REQUEST_CHECKPOINTS] = "checkpoints",
+	[REQUEST_ROLLBACK] = "rollback",
+	[REQUEST_RESET] = "reset",
+	[REQUEST_FORK] = "fork",
 	[REQUEST_RESTART] = "restart",
 	[REQUEST_STOP] = "stop",
 	[REQUEST_COMPLETE] = "complete",
@@ -65,13 +72,18 @@ static const struct field FIELDS[] = {
 	{REQUEST_RUN, "metadata", FIELD_OBJECT, false},
 	{REQUEST_RUN, "file", FIELD_PATH, false},
 	{REQUEST_RUN, "argv", FIELD_WORDS, false},
+	{REQUEST_RUN, "atomic", FIELD_BOOL, false},
+	{REQUEST_RUN, "try", FIELD_BOOL, false},
+	{REQUEST_RUN, "files", FIELD_BOOL, false},
 	{REQUEST_INTERRUPT, "cell", FIELD_ID, false},
+	{REQUEST_INTERRUPT, "kill", FIELD_BOOL, false},
 	{REQUEST_INPUT, "text", FIELD_TEXT, false},
 	{REQUEST_INPUT, "eof", FIELD_BOOL, false},
 	{REQUEST_TEXT, "cell", FIELD_ID, true},
 	{REQUEST_TEXT, "max_chars", FIELD_COUNT, false},
 	{REQUEST_TEXT, "marks", FIELD_BOOL, false},
 	{REQUEST_TEXT, "item_chars", FIELD_COUNT, false},
+	{REQUEST_NOTEBOOK, "rolled_back", FIELD_TEXT, false},
 	{REQUEST_EVENTS, "since", FIELD_COUNT, false},
 	{REQUEST_EVENTS, "follow", FIELD_BOOL, false},
 	{REQUEST_EVENTS, "lossy", FIELD_BOOL, false},
@@ -126,6 +138,13 @@ static const struct field FIELDS[] = {
 	{REQUEST_OUTPUTS, "item_chars", FIELD_COUNT, false},
 	{REQUEST_LIMITS, "set", FIELD_OBJECT, false},
 	{REQUEST_POLICY, "set", FIELD_OBJECT, false},
+	{REQUEST_CHECKPOINT, "name", FIELD_NAME, true},
+	{REQUEST_CHECKPOINT, "files", FIELD_BOOL, false},
+	{REQUEST_CHECKPOINTS, "drop", FIELD_NAME, false},
+	{REQUEST_ROLLBACK, "to", FIELD_POINT, false},
+	{REQUEST_ROLLBACK, "files", FIELD_BOOL, false},
+	{REQUEST_FORK, "name", FIELD_TEXT, false},
+	{REQUEST_FORK, "from", FIELD_POINT, false},
 };
 
 static bool is_words(const struct json *value)
@@ -140,6 +159,24 @@ static bool is_words(const struct json *value)
 			return false;
 	}
 	return true;
+}
+
+/* A name is told from an option by its first character and from the number of a checkpoint by not
+ * being one. */
+static bool is_checkpoint_name(const char *name, size_t len)
+{
+	bool other = false;
+
+	if (len < 1 || len > REQUEST_CHECKPOINT_NAME_BYTES_MAX || name[0] == '-')
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		bool digit = name[i] >= '0' && name[i] <= '9';
+
+		if (name[i] != '.' && !text_is_id(name + i, 1))
+			return false;
+		other = other || !digit;
+	}
+	return other;
 }
 
 static bool is_kind(const struct json *value, enum field_kind kind, const char **want)
@@ -173,6 +210,12 @@ static bool is_kind(const struct json *value, enum field_kind kind, const char *
 	case FIELD_WORDS:
 		*want = "an array of strings without NUL";
 		return is_words(value);
+	case FIELD_NAME:
+		*want = "1 to 64 characters of A-Z a-z 0-9 . _ -, no \"-\" first, not digits only";
+		return text && is_checkpoint_name(text, len);
+	case FIELD_POINT:
+		*want = "the name of a checkpoint or the id of a cell";
+		return text && (is_checkpoint_name(text, len) || text_is_id(text, len));
 	}
 	return false;
 }
@@ -219,6 +262,11 @@ static int check_values(const struct request *request, struct err *err)
 
 	switch (request->op) {
 	case REQUEST_RUN:
+		if (json_get_bool(json, "atomic", false) && json_get_bool(json, "try", false))
+			return err_set(err, ERR_INVALID,
+				       "\"atomic\" and \"try\" exclude each other: \"try\" goes "
+				       "back always, \"atomic\" when the cell fails");
+		return check_code(request, err);
 	case REQUEST_COMPLETE:
 		return check_code(request, err);
 	case REQUEST_INSPECT:
@@ -247,6 +295,12 @@ static int check_values(const struct request *request, struct err *err)
 			return err_set(err, ERR_INVALID,
 				       "\"cell_type\" must be \"markdown\", \"raw\" or \"code\"");
 		return 0;
+	case REQUEST_NOTEBOOK:
+		text = json_get_string(json, "rolled_back");
+		if (text && strcmp(text, "omit") != 0 && strcmp(text, "keep") != 0)
+			return err_set(err, ERR_INVALID,
+				       "\"rolled_back\" must be \"omit\" or \"keep\"");
+		return 0;
 	case REQUEST_STOP:
 		text = json_get_string(json, "mode");
 		if (text && strcmp(text, "now") != 0 && strcmp(text, "drain") != 0)
@@ -254,7 +308,6 @@ static int check_values(const struct request *request, struct err *err)
 		return 0;
 	case REQUEST_INTERRUPT:
 	case REQUEST_TEXT:
-	case REQUEST_NOTEBOOK:
 	case REQUEST_SAVE:
 	case REQUEST_EVENTS:
 	case REQUEST_BLOB:
@@ -270,6 +323,11 @@ static int check_values(const struct request *request, struct err *err)
 	case REQUEST_OUTPUTS:
 	case REQUEST_LIMITS:
 	case REQUEST_POLICY:
+	case REQUEST_CHECKPOINT:
+	case REQUEST_CHECKPOINTS:
+	case REQUEST_ROLLBACK:
+	case REQUEST_RESET:
+	case REQUEST_FORK:
 	case REQUEST_OP_COUNT:
 		break;
 	}

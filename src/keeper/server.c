@@ -4,14 +4,17 @@
 #include "keeper/server.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/socket.h"
 #include "keeper/server_internal.h"
 
-enum { SERVER_CLIENTS_MAX = 64, CLOSE_TIMEOUT_MS = 500 };
+enum { SERVER_CLIENTS_MAX = 256, CLOSE_TIMEOUT_MS = 500 };
 
 static void handle_free(uv_handle_t *handle)
 {
@@ -31,18 +34,14 @@ static void client_begin(struct server *server, struct client *client)
 	client_greet(client);
 }
 
-static void connection_ready(uv_stream_t *listener, int status)
+/* A client that has come, of this user or root. */
+static void client_came(struct server *server, int fd)
 {
-	struct server *server = listener->data;
-	struct client *client;
-	uv_os_fd_t fd;
+	struct client *client = client_new(server);
 
-	if (status != 0 || server->closing)
-		return;
-	client = client_new(server);
-	if (uv_accept(listener, (uv_stream_t *)&client->pipe) != 0 ||
-	    uv_fileno((uv_handle_t *)&client->pipe, &fd) != 0 ||
-	    (socket_peer_uid(fd) != geteuid() && socket_peer_uid(fd) != 0)) {
+	if ((socket_peer_uid(fd) != geteuid() && socket_peer_uid(fd) != 0) ||
+	    uv_pipe_open(&client->pipe, fd) != 0) {
+		close(fd);
 		client_close(client);
 		return;
 	}
@@ -59,6 +58,34 @@ static void connection_ready(uv_stream_t *listener, int status)
 	client_begin(server, client);
 }
 
+/* No descriptor is left: the client that waits is turned away, so that it does not wait for ever
+ * and the loop not turn for it. */
+static void turn_away(struct server *server)
+{
+	int fd;
+
+	close(server->reserve);
+	fd = accept4(server->listener_fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	server->reserve = fcntl(server->listener_fd, F_DUPFD_CLOEXEC, 0);
+}
+
+static void connection_ready(uv_poll_t *listener, int status, int events)
+{
+	struct server *server = listener->data;
+	int fd;
+
+	(void)events;
+	if (status != 0 || server->closing)
+		return;
+	fd = accept4(server->listener_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0)
+		client_came(server, fd);
+	else if (errno == EMFILE || errno == ENFILE)
+		turn_away(server);
+}
+
 struct server *server_new(uv_loop_t *loop, int dirfd, const struct server_events *events,
 			  void *data)
 {
@@ -71,24 +98,25 @@ struct server *server_new(uv_loop_t *loop, int dirfd, const struct server_events
 	return server;
 }
 
+/* Not uv_listen(), which calls listen(2) again: that is refused to a process that has confined
+ * itself, as a keeper has when a branch comes. */
 int server_listen(struct server *server, int fd, struct err *err)
 {
 	int status;
 
 	server->listener = mem_zalloc(sizeof(*server->listener));
-	uv_pipe_init(server->loop, server->listener, 0);
-	server->listener->data = server;
-	status = uv_pipe_open(server->listener, fd);
-	if (status != 0)
+	status = uv_poll_init(server->loop, server->listener, fd);
+	if (status != 0) {
+		free(server->listener);
+		server->listener = NULL;
 		close(fd);
-	else
-		status = uv_listen((uv_stream_t *)server->listener, SERVER_CLIENTS_MAX,
-				   connection_ready);
-	if (status == 0)
-		return 0;
-	uv_close((uv_handle_t *)server->listener, handle_free);
-	server->listener = NULL;
-	return err_set(err, ERR_IO, "listening for clients: %s", uv_strerror(status));
+		return err_set(err, ERR_IO, "listening for clients: %s", uv_strerror(status));
+	}
+	server->listener->data = server;
+	server->listener_fd = fd;
+	server->reserve = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	uv_poll_start(server->listener, UV_READABLE, connection_ready);
+	return 0;
 }
 
 void server_set_journal(struct server *server, struct journal *journal)
@@ -247,6 +275,8 @@ void server_close(struct server *server, void (*done)(void *data), void *data)
 	if (server->listener) {
 		uv_close((uv_handle_t *)server->listener, handle_free);
 		server->listener = NULL;
+		close(server->listener_fd);
+		close(server->reserve);
 	}
 	server->close_timer = mem_zalloc(sizeof(*server->close_timer));
 	uv_timer_init(server->loop, server->close_timer);

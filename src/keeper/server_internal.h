@@ -33,7 +33,9 @@ struct client {
 
 struct server {
 	uv_loop_t *loop;
-	uv_pipe_t *listener; /* NULL: none */
+	uv_poll_t *listener; /* NULL: none */
+	int listener_fd;
+	int reserve; /* closed when there are no descriptors left, so that a client can be let go */
 	int dirfd;
 	struct journal *journal;
 	const struct server_events *events;

@@ -9,10 +9,14 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "keeper/checkpoints.h"
 #include "keeper/files.h"
 #include "keeper/monitor.h"
 #include "keeper/guard.h"
+#include "keeper/home.h"
+#include "keeper/branch.h"
 #include "keeper/net.h"
+#include "keeper/snapshots.h"
 
 enum { LADDER_AGAIN_MS = 2000, LADDER_KILL_MS = 3000 };
 /* No move leads to STARTING: it stands for "no such move". */
@@ -143,7 +147,7 @@ void session_say_truncated(struct session *session)
 {
 	uint32_t count = cells_count(session->cells);
 
-	for (uint32_t number = 1; number <= count; number++)
+	for (uint32_t number = cells_first(session->cells); number <= count; number++)
 		say_truncated(session, cells_at(session->cells, number));
 }
 
@@ -229,6 +233,9 @@ void session_finish(struct session *session, struct cell *cell, const char *stat
 	json_set_int(event.body, "duration_us", ran ? clock_monotonic_us() - cell->started_us : 0);
 	json_set(event.body, "usage", usage_json(session));
 	add_limit(session, cell, status, event.body);
+	if (session->running == cell && strcmp(state, "kept") == 0)
+		checkpoints_describe(session->checkpoints, event.body);
+	back_describe(session, cell, event.body);
 	add_files(session, cell, event.body);
 	record_flush(session->record);
 	if (session->running == cell)
@@ -263,7 +270,7 @@ void session_reopen(struct session *session)
 	struct json *body = json_new_object();
 	uint32_t count = cells_count(session->cells);
 
-	for (uint32_t number = 1; number <= count; number++) {
+	for (uint32_t number = cells_first(session->cells); number <= count; number++) {
 		struct cell *cell = cells_at(session->cells, number);
 
 		if (cell->state == CELL_RUNNING)
@@ -310,24 +317,47 @@ static void cell_start(struct session *session, struct cell *cell)
 	record_body(session->record, EVENT_STARTED, cell->id, NULL);
 }
 
+/* A cell that may have to be undone needs a copy of what there is before it. Where there can be
+ * none it does not run at all. */
+static bool can_return(struct session *session, struct cell *cell)
+{
+	struct err err = ERR_INIT;
+
+	if (checkpoints_ready_for(session->checkpoints, &err))
+		return back_files_kept(session, cell);
+	if (err.code != ERR_OK) {
+		cleanup_free char *reason = mem_format("no checkpoint: %s", err.text);
+
+		session_finish(session, cell, "cancelled", reason, "kept", 0);
+		session_next(session);
+	}
+	return false;
+}
+
 void session_next(struct session *session)
 {
 	struct cell *cell = cells_next(session->cells);
 
 	if (session->state == SESSION_ASKING)
 		session_ask_make_way(session);
-	if (session->state != SESSION_IDLE || record_is_full(session->record))
+	if (session->state != SESSION_IDLE || record_is_full(session->record) ||
+	    checkpoints_wait(session->checkpoints) || session->back.kind != BACK_NONE ||
+	    session->engine->ops->is_dying(session->engine))
 		return;
 	if (session->asks) {
 		session_ask_next(session);
 		return;
 	}
+	if (branch_next(session))
+		return;
 	if (cell && record_is_at_limit(session->record)) {
 		session_cancel_queue(
 			session,
 			session_drop_name(DROP_RECORD)); /* what they do could not be told */
 		cell = NULL;
 	}
+	if (cell && cell->returns != CELL_RETURNS_NOT && !can_return(session, cell))
+		return;
 	if (cell)
 		cell_start(session, cell);
 	else if (session->draining)
@@ -457,11 +487,19 @@ static void notebook_saved(void *data, const struct err *err)
 
 static void session_close(struct session *session)
 {
+	struct err err = ERR_INIT;
+
 	/* Called again after the last, and after the workspace has been counted. */
-	if (session->limits_changes || !monitor_stop(session->monitor))
+	if (session->limits_changes || !monitor_stop(session->monitor) ||
+	    !snapshots_stop(session->snapshots))
 		return;
 	uv_timer_stop(session->cell_timer);
 	session_refuse_asks(session, "the session is stopping");
+	checkpoints_stop(session->checkpoints);
+	err_set(&err, ERR_GONE, "the session is stopping");
+	back_release(session, &err);
+	branch_refuse_all(session, &err);
+	home_leave(session);
 	session_release_engine(session);
 	uv_timer_stop(session->guard_timer);
 	session_guard_look(session, true); /* nothing in the box lives any more */

@@ -23,6 +23,7 @@
 #include "base/err.h"
 #include "digest/digest.h"
 #include "engine/engine.h"
+#include "keeper/back.h"
 #include "keeper/cells.h"
 #include "keeper/config.h"
 #include "keeper/reach.h"
@@ -30,6 +31,7 @@
 #include "keeper/server.h"
 #include "keeper/watch.h"
 #include "sandbox/box.h"
+#include "sandbox/confine.h"
 #include "sandbox/policy.h"
 
 enum session_state {
@@ -64,12 +66,20 @@ struct waiting_reply {
 };
 
 struct ask;           /* asks.c */
+struct checkpoints;   /* checkpoints.h */
+struct snapshot;      /* files/snapshot.h */
+struct snapshots;     /* snapshots.h */
+struct tree;          /* files/tree.h */
+struct guests;        /* engine/python/guests.h */
 struct pool_wait;     /* pool_wait.h */
 struct limits_change; /* limits_change.c */
 struct monitor;       /* monitor.h */
 struct spare;         /* spare.c */
 struct guard;         /* guard.h */
-struct net;           /* net.h */
+struct home;          /* home.h */
+struct branch;        /* branch.h */
+struct fork;          /* branch.c */
+struct spawner;       /* spawner.h */
 
 struct session {
 	uv_loop_t *loop;
@@ -78,7 +88,7 @@ struct session {
 	struct record *record;
 	struct server *server;
 	struct cells *cells;
-	/* interpreter.c: */
+	/* building.c, interpreter.c: */
 	struct policy policy;
 	struct limits box_limits;   /* of them those of the box (limit_table.h), as in force */
 	struct limits built_limits; /* ... as they were when the box was built */
@@ -95,19 +105,34 @@ struct session {
 	char *tmp;         /* degraded tier: where its temporary files go; else NULL */
 	char *tier_reason; /* why the box is not of the tier `full`; NULL: it is, or none was wanted
 			    */
+	struct guests *guests;
 	struct engine *engine;
-	struct net *net;          /* NULL: no host was ever allowed */
 	char *packages;           /* environment.c: a folder for them that the box shows; or NULL */
 	const char *own_paths[2]; /* that one, and NULL */
 	bool environment_due;     /* environment.c: the interpreter has not been told the latest */
 	int pool_fd;              /* until the engine has it */
 	struct pool_wait *pool_wait; /* a pool warms up; else NULL */
 	struct json *hello;
-	struct spare *spare; /* not handed out yet; NULL: an ordinary session */
+	struct spawner *spawner;
+	struct confined confined; /* what the keeper has given up (confine.h) */
+	struct spare *spare;      /* not handed out yet; NULL: an ordinary session */
+	/* home.h: */
+	struct home *home;            /* shared; NULL in the spawner */
+	struct session *next_in_home; /* home.c */
+	uint32_t brand;               /* of its interpreters (box.h) */
+	bool waits_for_box;           /* another session builds it */
+	bool left_home;               /* it uses the box no more */
+	struct branch *branch;        /* a branch, until it is born, and its end; else NULL */
+	struct fork *forks;           /* branch.c: of this session, that wait for a copy */
 
 	enum session_state state;
 	struct cell *running;
-	bool just_started; /* `running` began in this turn of the loop; else false */
+	struct checkpoints *checkpoints;
+	struct back back; /* where it goes back to */
+	struct snapshots *snapshots;
+	struct snapshot *before; /* of the files, before the cell that may be undone; or NULL */
+	uint32_t before_cell;    /* ... whose number is this; 0: none was taken */
+	bool just_started;       /* `running` began in this turn of the loop; else false */
 	struct watch
 		*watch; /* of the workspace; NULL: nothing can change there, or it is not there */
 	bool guard_warned;       /* that the guard cannot see all */
@@ -220,6 +245,8 @@ void session_time_again(struct session *session);
 
 /* environment.c: before a box is built: a place for packages, if the session may need one. */
 int session_place_packages(struct session *session, struct err *err);
+/* environment.c: in the spawner, where the keeper has made that place: the box shall show it. */
+int session_show_packages(struct session *session, struct err *err);
 /* environment.c: tells the interpreter, which is idle, its variables if they are due. */
 void session_tell_environment(struct session *session);
 
@@ -239,6 +266,10 @@ void session_sync_ended(void *data, const struct err *err);
 /* ERR_IO when durability `power` is promised and cannot be kept any more. */
 int session_check_durable(const struct session *session, struct err *err);
 
+/* ops_files.c: the workspace's files, as the session sees them. The caller releases *tree, also
+ * after a failure. */
+int session_open_tree(const struct session *session, struct tree *tree, struct err *err);
+
 /* ops_files.c: puts aside what the session has made for others to run (guard.h): now; when a cell
  * has ended; and each minute. The timer's data is the session. */
 void session_guard_look(struct session *session, bool last);
@@ -249,12 +280,21 @@ void session_guard_fired(uv_timer_t *timer);
 /* ops.c: answers one line of a client. */
 void session_line(struct session *session, struct client *client, const char *line, size_t len);
 
-/* interpreter.c: what is needed once, and each start of an interpreter (the box is rebuilt when it
- * is gone, or has other limits than it should). 0: `ready` or `failed` of the engine's events
- * follows. */
+/* building.c: what is needed once, of keeper and spawner. */
 int session_prepare(struct session *session, struct err *err);
+/* The part of it that follows from session->config alone. */
+int session_prepare_policy(struct session *session, struct err *err);
+/* interpreter.c: watches the workspace from now on. */
+void session_watch_workspace(struct session *session);
+/* interpreter.c: each start of an interpreter (the box is rebuilt when it is gone, or has other
+ * limits than it should). 0: `ready` or `failed` of the engine's events follows. */
 int session_start_engine(struct session *session, struct err *err);
-void session_release_engine(struct session *session);
+void session_release_engine(struct session *session); /* and the box, if no other session uses it */
+void session_release_box(struct session *session);
+/* In the box that there is. */
+int session_make_engine(struct session *session, struct err *err);
+/* PID 1 lives. */
+bool session_box_is_alive(const struct session *session);
 struct json *session_versions(const struct session *session);
 
 #endif

@@ -343,6 +343,11 @@ void spare_ready(struct spare *spare)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
+int spare_sessions_fd(const struct spare *spare)
+{
+	return spare->sessions_fd;
+}
+
 void spare_remove(struct spare *spare)
 {
 	(void)unborn_remove(spare->sessions_fd, spare->session->config.id, NULL);

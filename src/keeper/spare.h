@@ -34,6 +34,9 @@ void spare_watch(struct spare *spare);
 /* The guest is ready, for the first time. */
 void spare_ready(struct spare *spare);
 
+/* The directory of all sessions; borrowed. */
+int spare_sessions_fd(const struct spare *spare);
+
 /* The end of one that never became a session: removes the directory. The lock is still held. */
 void spare_remove(struct spare *spare);
 

@@ -27,7 +27,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/socket.h"
-#include "sandbox/box_group.h"
+#include "sandbox/box_elsewhere.h"
+#include "sandbox/box_impl.h"
 #include "sandbox/box_private.h"
 #include "sandbox/idmap.h"
 #include "sandbox/init.h"
@@ -43,21 +44,6 @@ enum { ANSWER_MS_MAX = INIT_KILL_MS_MAX + 3000 };
 struct exit_report {
 	pid_t pid;
 	int status;
-};
-
-struct box {
-	enum tier tier;
-	uid_t uid;       /* the keeper's */
-	uint32_t layers; /* REPORT_BIT of those that hold */
-	struct uid_lease lease;
-	int filter; /* a memfd; -1 in tier none */
-	struct spawned init;
-	int namespaces[BOX_NAMESPACES];
-	char *workspace;
-	int overlay; /* the workspace as it is inside, if it is an overlay; else -1 */
-	struct protect_list protect;
-	struct buf exits; /* of struct exit_report */
-	struct box_group group;
 };
 
 static_assert((int)BOX_NAMESPACES == (int)PLAN_NAMESPACES, "one descriptor for each namespace");
@@ -161,6 +147,20 @@ static uint32_t layers_of(const struct plan *plan, const struct policy *policy)
 	return layers;
 }
 
+static int give_order_with(struct box *box, const struct init_order *order, const int *fds,
+			   size_t fd_count, const char *what, struct err *err);
+
+/* Where the init cannot join it is moved later, box_group_move_init(). */
+static void join_group(struct box *box)
+{
+	struct init_order order = {.type = INIT_JOIN};
+	struct box_group *group = &box->group;
+
+	if (group->tasks_count > 0)
+		group->init_moved = give_order_with(box, &order, group->tasks, group->tasks_count,
+						    "join its control group", NULL) == 0;
+}
+
 static int start(struct box *box, const struct plan *plan, const struct policy *policy,
 		 struct err *err)
 {
@@ -171,13 +171,14 @@ static int start(struct box *box, const struct plan *plan, const struct policy *
 	if (spawn_plan(plan, &setup, &box->init) < 0)
 		return report_refusal(plan->namespaces, errno, err);
 	box->group.init = box->init.pid;
-	box_group_open(&box->group, policy); /* while the init builds its root */
+	box_group_open(&box->group, policy, box->lease.uid); /* while the init builds its root */
 	if (await_ready(box, plan, err) < 0)
 		return -1;
 	if (policy->workspace_mode == WORKSPACE_OVERLAY && open_overlay(box, err) < 0)
 		return -1;
 	if (plan->namespaces)
 		box_group_open_stores(&box->group);
+	join_group(box);
 	box->layers = layers_of(plan, policy);
 	if (plan->filter.count == 0)
 		return 0;
@@ -240,16 +241,7 @@ struct box *box_start_on(const struct host *host, const struct policy *policy, e
 			tier_name(tier), tier_name(policy->floor));
 		return NULL;
 	}
-	box = mem_zalloc(sizeof(*box));
-	box->tier = tier;
-	box->uid = host->uid;
-	box->init = (struct spawned)SPAWNED_INIT;
-	box->lease = (struct uid_lease)UID_LEASE_INIT;
-	box->group = (struct box_group)BOX_GROUP_INIT;
-	box->filter = -1;
-	box->overlay = -1;
-	for (size_t i = 0; i < BOX_NAMESPACES; i++)
-		box->namespaces[i] = -1;
+	box = box_new(tier, host->uid);
 	if (build(box, &own, policy, err) < 0) {
 		box_free(box);
 		return NULL;
@@ -326,15 +318,21 @@ static int give_order(struct box *box, const struct init_order *order, const int
 }
 
 /* As give_order, and the answer must be success. */
-static int give_simple_order(struct box *box, const struct init_order *order, const char *what,
-			     struct err *err)
+static int give_order_with(struct box *box, const struct init_order *order, const int *fds,
+			   size_t fd_count, const char *what, struct err *err)
 {
 	struct init_report done;
 
-	if (give_order(box, order, NULL, 0, &done, err) < 0)
+	if (give_order(box, order, fds, fd_count, &done, err) < 0)
 		return -1;
 	errno = done.sys;
 	return done.sys ? err_sys(err, "sandbox: %s", what) : 0;
+}
+
+static int give_simple_order(struct box *box, const struct init_order *order, const char *what,
+			     struct err *err)
+{
+	return give_order_with(box, order, NULL, 0, what, err);
 }
 
 int box_seal(struct box *box, struct err *err)
@@ -361,7 +359,21 @@ int box_lower_limit(struct box *box, int resource, uint64_t limit, struct err *e
 int box_kill_others(struct box *box, const pid_t *keep, size_t keep_count, unsigned *killed,
 		    struct err *err)
 {
-	struct init_order order = {.type = INIT_KILL, .count = (uint32_t)keep_count};
+	return box_kill_brand(box, INIT_ALL, keep, keep_count, killed, err);
+}
+
+int box_brand(struct box *box, pid_t pid, uint32_t brand, struct err *err)
+{
+	const struct init_order order = {.type = INIT_BRAND, .pid = pid, .brand = brand};
+
+	return give_simple_order(box, &order, "tell interpreters apart", err);
+}
+
+int box_kill_brand(struct box *box, uint32_t brand, const pid_t *keep, size_t keep_count,
+		   unsigned *killed, struct err *err)
+{
+	struct init_order order = {
+		.type = INIT_KILL, .count = (uint32_t)keep_count, .brand = brand};
 	struct init_report done;
 
 	if (keep_count > INIT_KEEP_MAX)
@@ -385,7 +397,7 @@ void box_give(const struct box *box, int fd)
 {
 	struct stat st;
 
-	if (box->lease.lock >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))
+	if (box->lease.uid != 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))
 		(void)!fchown(fd, box->lease.uid, box->lease.uid);
 }
 
@@ -480,7 +492,9 @@ int box_next_exit(struct box *box, pid_t *pid, int *status, struct err *err)
 /* Without a pid namespace the kernel kills nothing but the init: it is asked to clear up first. */
 static void end_init(struct box *box)
 {
-	if (box->tier != TIER_FULL && box->init.pidfd >= 0)
+	if (box->group.elsewhere)
+		box->group.elsewhere->end(box->group.elsewhere_data);
+	else if (box->tier != TIER_FULL && box->init.pidfd >= 0)
 		(void)box_kill_others(box, NULL, 0, NULL, NULL);
 	spawn_end(&box->init);
 }
@@ -522,18 +536,19 @@ struct json *box_layers(const struct box *box)
 
 const char *box_limit_how(const struct box *box, enum box_limit limit)
 {
-	static const enum cgroup_controller controllers[] = {[BOX_MEMORY] = CGROUP_MEMORY,
-							     [BOX_PROCESSES] = CGROUP_PIDS,
-							     [BOX_CPUS] = CGROUP_CPU};
-
-	if (!box_group_holds(&box->group, controllers[limit]))
-		return NULL;
-	return cgroup_version(box->group.group) == 2 ? "hard: cgroup v2" : "hard: cgroup v1";
+	return box_group_how(&box->group, limit);
 }
 
 int box_adopt(struct box *box, pid_t pid, struct err *err)
 {
 	return box_group_move(&box->group, pid, err);
+}
+
+int box_meet(struct box *box, int pidfd, struct box_guest *guest, struct err *err)
+{
+	if (box->group.elsewhere)
+		return box->group.elsewhere->meet(box->group.elsewhere_data, pidfd, guest, err);
+	return box_guest_meet(box, pidfd, guest, err);
 }
 
 void box_read_usage(const struct box *box, struct box_usage *usage)
@@ -563,7 +578,7 @@ int box_socket(const struct box *box)
 
 const int *box_namespaces(const struct box *box)
 {
-	return box->tier == TIER_FULL ? box->namespaces : NULL;
+	return box->namespaces[0] >= 0 ? box->namespaces : NULL;
 }
 
 int box_filter(const struct box *box)
@@ -574,6 +589,12 @@ int box_filter(const struct box *box)
 int box_ruleset(const struct box *box)
 {
 	return box->init.ruleset;
+}
+
+size_t box_tasks(const struct box *box, const int **fds)
+{
+	*fds = box->group.tasks;
+	return box->group.for_guests ? box->group.tasks_count : 0;
 }
 
 const char *box_workspace(const struct box *box)

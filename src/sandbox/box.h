@@ -32,6 +32,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -75,7 +76,7 @@ struct box_usage {
 	uint64_t cpu_us;
 };
 
-enum box_limit { BOX_MEMORY, BOX_PROCESSES, BOX_CPUS };
+enum box_limit { BOX_MEMORY, BOX_PROCESSES, BOX_CPUS, BOX_LIMITS };
 
 /* "hard: cgroup v1": the kernel holds the limit for the box as a whole; NULL: nobody does, so it
  * has to be watched with box_read_usage(). Constant text. */
@@ -84,6 +85,18 @@ const char *box_limit_how(const struct box *box, enum box_limit limit);
 /* Puts a guest that came from outside (host pid `pid`), and what it has forked, under the limits of
  * the box: before it runs foreign code. ERR_GONE when it has ended. */
 int box_adopt(struct box *box, pid_t pid, struct err *err);
+
+/* A guest that came from outside, as its pidfd says and not as it says itself. */
+struct box_guest {
+	pid_t pid;      /* inside */
+	pid_t host_pid; /* as we see it; what is in this process's /proc only */
+	int status;     /* its /proc/PID/status, open; owned by the caller. -1: it cannot be had */
+};
+
+/* Meets the guest behind `pidfd` (borrowed), which must be a process of this box: finds its pids
+ * and puts it under the limits (box_adopt()). ERR_ENGINE when it is no pidfd, or of a process
+ * elsewhere; ERR_GONE when it has ended. */
+int box_meet(struct box *box, int pidfd, struct box_guest *guest, struct err *err);
 
 /* With a group about 10 us, else about 20 us for each process in the box. */
 void box_read_usage(const struct box *box, struct box_usage *usage);
@@ -99,14 +112,19 @@ pid_t box_pid(const struct box *box);
 int box_socket(const struct box *box);
 
 /* Descriptors of the namespaces in the order setns(2) must take them: user first, then mnt, pid,
- * net, ipc, uts, cgroup. Borrowed; NULL in tier none. */
+ * net, ipc, uts, cgroup. Borrowed; NULL below the tier full, and where another process has built
+ * the box (box_elsewhere.h). */
 const int *box_namespaces(const struct box *box);
 
 /* What a guest that does not come from PID 1 has to apply to itself before it runs foreign code:
  * the system call filter as a sealed memfd of struct sock_filter, and the Landlock ruleset.
- * Borrowed; -1 in tier none, and without Landlock. */
+ * Borrowed; -1 in tier none, without Landlock, and where another process has built the box. */
 int box_filter(const struct box *box);
 int box_ruleset(const struct box *box);
+
+/* What it joins the box's control group by, writing "0" to each; returns how many, 0: there is no
+ * such way, and box_meet() moves it. Borrowed; they move nothing that is not of this box. */
+size_t box_tasks(const struct box *box, const int **fds);
 
 /* Makes a pipe the box's, so that what is inside can open it again by /proc/self/fd (/dev/stdout
  * and the like); nothing where the box has the caller's own uid. box_exec() does it by itself. */
@@ -149,6 +167,16 @@ int box_lower_limit(struct box *box, int resource, uint64_t limit, struct err *e
  */
 int box_kill_others(struct box *box, const pid_t *keep, size_t keep_count, unsigned *killed,
 		    struct err *err);
+
+/* Gives a process inside, and all that it starts from now on, a brand (from 1), by which
+ * box_kill_brand() tells whose they are; another, higher one can take its place. A process that has
+ * none, or whose forebears had none, is of brand 0. ERR_IO: not where a limit on RLIMIT_RTTIME
+ * below 2^62 us is in force (setrlimit(2)). */
+int box_brand(struct box *box, pid_t pid, uint32_t brand, struct err *err);
+
+/* As box_kill_others(), of those of this brand only. All others are not even stopped. */
+int box_kill_brand(struct box *box, uint32_t brand, const pid_t *keep, size_t keep_count,
+		   unsigned *killed, struct err *err);
 
 /* The next reaped child of PID 1 without blocking: 1 and *pid, *status (as waitpid), 0 none, -1
  * PID 1 is gone. */

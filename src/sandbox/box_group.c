@@ -1,6 +1,6 @@
 /*
  * A guest was forked from a zygote outside, so it begins in the zygote's group. Code that ran at
- * import may have left a handler that forks in each new guest; so after the guest has been moved,
+ * import may have left a handler that forks in each new guest; so after the guest is in the group,
  * all that descends from it or from the init is looked for and moved, until a round finds all of
  * them inside. From then on the kernel puts every child where its parent is.
  *
@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "sandbox/box_elsewhere.h"
 #include "sandbox/members.h"
 
 enum { ROUNDS_MAX = 64 };
@@ -31,14 +32,27 @@ static struct cgroup_limits limits_of(const struct policy *policy)
 	};
 }
 
-void box_group_open(struct box_group *group, const struct policy *policy)
+/* A zygote gets descriptors only if they are good for nothing but this box: those of an ordinary
+ * user would move all that this user runs. */
+static void open_tasks(struct box_group *group, uid_t uid)
+{
+	group->for_guests = uid != 0;
+	if (cgroup_open_tasks(group->group, uid ? uid : geteuid(), group->tasks,
+			      &group->tasks_count, NULL) < 0 ||
+	    !group->for_guests)
+		cgroup_prepare();
+}
+
+void box_group_open(struct box_group *group, const struct policy *policy, uid_t uid)
 {
 	struct cgroup_limits limits = limits_of(policy);
 
 	group->memory_bytes_max = policy->memory_bytes_max;
 	group->group = cgroup_new(&limits, &group->why);
-	if (group->group)
-		cgroup_sweep_beside(group->group);
+	if (!group->group)
+		return;
+	cgroup_sweep_beside(group->group);
+	open_tasks(group, uid);
 }
 
 void box_group_close(struct box_group *group)
@@ -46,6 +60,8 @@ void box_group_close(struct box_group *group)
 	for (size_t i = 0; i < BOX_GROUP_STORES; i++)
 		if (group->stores[i] >= 0)
 			close(group->stores[i]);
+	for (size_t i = 0; i < group->tasks_count; i++)
+		close(group->tasks[i]);
 	cgroup_free(group->group);
 	*group = (struct box_group)BOX_GROUP_INIT;
 }
@@ -120,9 +136,11 @@ static size_t move_others(struct box_group *group)
 int box_group_move(struct box_group *group, pid_t guest, struct err *err)
 {
 	group->guest = guest;
-	if (!group->group || group->lost)
+	/* One that was born inside is where its parent is, and so is all that it forks. */
+	if (!group->group || group->lost || cgroup_has(group->group, guest))
 		return 0;
-	if (box_group_move_init(group, err) < 0 || group->lost || move(group, guest, err) < 0)
+	if (box_group_move_init(group, err) < 0 || group->lost ||
+	    (!cgroup_has(group->group, guest) && move(group, guest, err) < 0))
 		return group->lost ? 0 : -1;
 	for (int round = 0; !group->lost && move_others(group) > 0; round++)
 		if (round == ROUNDS_MAX)
@@ -136,6 +154,20 @@ bool box_group_holds(const struct box_group *group, enum cgroup_controller contr
 {
 	return group->group && !group->lost &&
 	       (cgroup_controllers(group->group) & (unsigned)controller);
+}
+
+const char *box_group_how(const struct box_group *group, enum box_limit limit)
+{
+	static const enum cgroup_controller controllers[BOX_LIMITS] = {[BOX_MEMORY] = CGROUP_MEMORY,
+								       [BOX_PROCESSES] =
+									       CGROUP_PIDS,
+								       [BOX_CPUS] = CGROUP_CPU};
+
+	if (group->elsewhere)
+		return group->how[limit];
+	if (!box_group_holds(group, controllers[limit]))
+		return NULL;
+	return cgroup_version(group->group) == 2 ? "hard: cgroup v2" : "hard: cgroup v1";
 }
 
 static uint64_t stored_bytes(const struct box_group *group)
@@ -167,6 +199,10 @@ void box_group_read(const struct box_group *group, struct box_usage *usage)
 	struct cgroup_usage used = {.memory_bytes = 0};
 
 	*usage = (struct box_usage){.memory_bytes = 0};
+	if (group->elsewhere) {
+		group->elsewhere->read_usage(group->elsewhere_data, usage);
+		return;
+	}
 	if (!counts_memory || !counts_cpu)
 		poll_members(group, usage);
 	if (counts_memory || counts_cpu)
@@ -184,5 +220,7 @@ int box_group_change(struct box_group *group, const struct policy *policy, struc
 	struct cgroup_limits limits = limits_of(policy);
 
 	group->memory_bytes_max = policy->memory_bytes_max;
+	if (group->elsewhere)
+		return group->elsewhere->change_limits(group->elsewhere_data, policy, err);
 	return group->group ? cgroup_change(group->group, &limits, err) : 0;
 }

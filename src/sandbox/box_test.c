@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -207,6 +208,46 @@ static void test_kill_others(void **state)
 	close(kept_pair[1]);
 }
 
+/* Of two families, each with a daemon, one is killed; the other is not even stopped. */
+static void test_kill_brand(void **state)
+{
+	static const char script[] = "read x <&3; (setsid sh -c 'echo >&3; sleep 1000' &); "
+				     "read x <&3; exit 7";
+	struct kit *kit = *state;
+	unsigned killed = 0;
+	int pairs[2][2];
+	pid_t pids[2];
+
+	kit_start(kit);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pairs[i]), 0);
+		pids[i] = kit_spawn(kit, script, pairs[i][1]);
+		close(pairs[i][1]);
+	}
+	assert_int_equal(box_brand(kit->box, pids[0], 0, NULL), -1);
+	assert_int_equal(box_brand(kit->box, 1, 5, NULL), -1);
+	assert_int_equal(box_brand(kit->box, pids[0], 5, NULL), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(write(pairs[i][0], "\n", 1), 1);
+		await_line(pairs[i][0]);
+	}
+	assert_int_equal(box_kill_brand(kit->box, 4, NULL, 0, &killed, NULL), 0);
+	assert_int_equal(killed, 0);
+	assert_int_equal(box_kill_brand(kit->box, 5, NULL, 0, &killed, NULL), 0);
+	assert_in_range(killed, 2, 4); /* the shell, its daemon, whose sleep may be there or not */
+	assert_true(kit_closes(pairs[0][0]));
+	assert_true(WIFSIGNALED(kit_wait(kit, pids[0])));
+	assert_int_equal(write(pairs[1][0], "\n", 1), 1);
+	assert_int_equal(WEXITSTATUS(kit_wait(kit, pids[1])), 7);
+	/* Its daemon lives, and has the other end. */
+	assert_int_equal(recv(pairs[1][0], &(char){0}, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(box_kill_brand(kit->box, 0, NULL, 0, &killed, NULL), 0);
+	assert_true(kit_closes(pairs[1][0]));
+	for (int i = 0; i < 2; i++)
+		close(pairs[i][0]);
+}
+
 /*
  * A bomb, run inside by this very program: as an ordinary user every process forks for ever,
  * against the limit. Root has no limit on processes, so there a fixed number of processes fork and
@@ -245,6 +286,41 @@ static void clear_bomb(struct kit *kit, const char *program, const pid_t *keep, 
 	kit_wait(kit, pid);
 	assert_int_equal(box_kill_others(kit->box, keep, keep_count, &killed, NULL), 0);
 	assert_int_equal(killed, 0);
+}
+
+/* Those that outrun the rounds are stopped with all, and the others go on behind it. */
+static void test_fork_bomb_of_a_brand(void **state)
+{
+	struct kit *kit = *state;
+	cleanup_free char *program = realpath("/proc/self/exe", NULL);
+	cleanup_free char *script = mem_format("read x <&3; %s exec %s explode",
+					       geteuid() == 0 ? "HOP=1" : "", program);
+	unsigned killed = 0;
+	int pair[2], kept_pair[2];
+	pid_t pid, kept;
+
+	kit->policy.processes_max = 100;
+	kit->policy.read = (const char *const[]){program, NULL};
+	kit_start(kit);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(pipe2(kept_pair, O_CLOEXEC), 0);
+	kept = kit_spawn(kit, "read x <&3; exit 7", kept_pair[0]);
+	pid = kit_spawn(kit, script, pair[1]);
+	close(pair[1]);
+	assert_int_equal(box_brand(kit->box, pid, 1, NULL), 0);
+	assert_int_equal(write(pair[0], "\n", 1), 1);
+	await_line(pair[0]);
+	assert_int_equal(box_kill_brand(kit->box, 1, NULL, 0, &killed, NULL), 0);
+	assert_true(killed >= 1);
+	while (read(pair[0], (char[64]){0}, 64) > 0)
+		continue;
+	close(pair[0]);
+	assert_int_equal(box_kill_brand(kit->box, 1, NULL, 0, &killed, NULL), 0);
+	assert_int_equal(killed, 0);
+	assert_int_equal(write(kept_pair[1], "\n", 1), 1);
+	assert_int_equal(WEXITSTATUS(kit_wait(kit, kept)), 7);
+	close(kept_pair[0]);
+	close(kept_pair[1]);
 }
 
 static void test_fork_bomb(void **state)
@@ -459,10 +535,13 @@ static void test_none(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_exec),       TEST(test_statuses),     TEST(test_descriptors),
-		TEST(test_no_program), TEST(test_signal_group), TEST(test_kill_others),
-		TEST(test_fork_bomb),  TEST(test_keep_limit),   TEST(test_seal),
-		TEST(test_limits),     TEST(test_layers),       TEST(test_tiers_refused),
+		TEST(test_exec),         TEST(test_statuses),
+		TEST(test_descriptors),  TEST(test_no_program),
+		TEST(test_signal_group), TEST(test_kill_others),
+		TEST(test_kill_brand),   TEST(test_fork_bomb_of_a_brand),
+		TEST(test_fork_bomb),    TEST(test_keep_limit),
+		TEST(test_seal),         TEST(test_limits),
+		TEST(test_layers),       TEST(test_tiers_refused),
 		TEST(test_none),
 	};
 

@@ -22,7 +22,7 @@ struct cgroup_arm {
 	unsigned controllers; /* CGROUP_... that it limits */
 };
 
-enum { CGROUP_ARMS_MAX = 4, CGROUP_NUMBER_BYTES_MAX = 4096 };
+enum { CGROUP_ARMS_MAX = CGROUP_TASKS_MAX, CGROUP_NUMBER_BYTES_MAX = 4096 };
 
 /* How a version does what both do. */
 struct cgroup_kind {
@@ -40,6 +40,9 @@ struct cgroup_kind {
 };
 
 extern const struct cgroup_kind CGROUP_KIND_V1, CGROUP_KIND_V2;
+
+/* The arms of a group: how many. */
+size_t cgroup_arms(const struct cgroup *group, const struct cgroup_arm **arms);
 
 /* Writes a text to a file of the arm. 0, or -1 with errno. */
 int cgroup_write(int dir, const char *file, const char *text);

@@ -114,6 +114,29 @@ static unsigned usable(int dir, bool own)
 	return listed(dir, "cgroup.subtree_control");
 }
 
+/* Whether a file of limits has one, or what is not "max" for all that we know. */
+static bool is_limit(int dir, const char *file)
+{
+	cleanup_buf struct buf text = BUF_INIT;
+
+	return cgroup_read_file(dir, file, &text) == 0 && text.len > 0 &&
+	       strncmp(buf_bytes(&text), "max", 3) != 0;
+}
+
+/* Whoever has put this group, and us in it, under a limit means our sessions as well: they must not
+ * be taken out of it. Not pids.max: systemd sets that for every unit, and sessions have their own.
+ */
+static bool is_limited(int dir)
+{
+	static const char *const files[] = {"memory.max", "memory.high", "memory.swap.max",
+					    "cpu.max"};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
+		if (is_limit(dir, files[i]))
+			return true;
+	return false;
+}
+
 static size_t v2_parents(struct cgroup_arm arms[static CGROUP_ARMS_MAX], struct err *err)
 {
 	cleanup_place struct cgroup_place place = CGROUP_PLACE_INIT;
@@ -136,6 +159,13 @@ static size_t v2_parents(struct cgroup_arm arms[static CGROUP_ARMS_MAX], struct 
 		}
 		if (!slash)
 			break;
+		if (dir >= 0 && is_limited(dir)) {
+			err_set(err, ERR_UNSUPPORTED,
+				"version 2: our group %.40s has limits, which sessions must not "
+				"leave, and is not delegated",
+				slash + 1);
+			return 0;
+		}
 		*slash = '\0';
 	}
 	err_set(err, ERR_UNSUPPORTED,

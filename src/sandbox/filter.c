@@ -82,6 +82,12 @@ static void emit_load(struct filter *filter, unsigned index)
 	     (unsigned)offsetof(struct seccomp_data, args) + index * 8, 0, 0);
 }
 
+static void emit_load_high(struct filter *filter, unsigned index)
+{
+	emit(filter, BPF_LD | BPF_W | BPF_ABS,
+	     (unsigned)offsetof(struct seccomp_data, args) + index * 8 + 4, 0, 0);
+}
+
 /* Refuses with `sys` when the accumulator is `value`. */
 static void emit_refuse_value(struct filter *filter, unsigned value, int sys)
 {
@@ -146,8 +152,7 @@ static void emit_option(struct filter *filter)
 /* A size has 64 bits. EINVAL is what one above SHMMAX gets. */
 static void emit_segment(struct filter *filter)
 {
-	emit(filter, BPF_LD | BPF_W | BPF_ABS,
-	     (unsigned)offsetof(struct seccomp_data, args) + 1 * 8 + 4, 0, 0);
+	emit_load_high(filter, 1);
 	emit(filter, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
 	emit_error(filter, EINVAL);
 	emit_load(filter, 1);
@@ -216,6 +221,35 @@ static void emit_pair(struct filter *filter, bool degraded)
 	emit_error(filter, EACCES);
 }
 
+/* PRIO_PROCESS and IOPRIO_WHO_PROCESS, and the caller itself. */
+static void emit_self_of(struct filter *filter)
+{
+	emit_load(filter, 0);
+	emit(filter, BPF_JMP | BPF_JGE | BPF_K, 2, 0, 1);
+	emit_error(filter, EPERM);
+	emit_load(filter, 1);
+	emit_allow_value(filter, 0);
+	emit_error(filter, EPERM);
+}
+
+static void emit_thread(struct filter *filter)
+{
+	emit_load(filter, 0);
+	emit(filter, BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0);
+	emit_error(filter, EPERM);
+	emit_refuse_bits(filter, 0, CLONE_NAMESPACES);
+}
+
+/* The kernel looks at 32 bits, so must the filter. */
+static void emit_ioctl(struct filter *filter)
+{
+	emit_load(filter, 1);
+	emit_refuse_value(filter, IOCTL_TIOCSTI, EPERM);
+	emit_refuse_value(filter, IOCTL_TIOCLINUX, EPERM);
+	emit_refuse_value(filter, IOCTL_TIOCSETD, EPERM);
+	emit_answer(filter, SECCOMP_RET_ALLOW);
+}
+
 static void emit_leaf(struct filter *filter, enum answer answer, bool degraded)
 {
 	switch (answer) {
@@ -237,12 +271,8 @@ static void emit_leaf(struct filter *filter, enum answer answer, bool degraded)
 	case ASK_UNSHARE:
 		emit_refuse_bits(filter, 0, UNSHARE_NAMESPACES);
 		break;
-	case ASK_IOCTL: /* the kernel looks at 32 bits, so must the filter */
-		emit_load(filter, 1);
-		emit_refuse_value(filter, IOCTL_TIOCSTI, EPERM);
-		emit_refuse_value(filter, IOCTL_TIOCLINUX, EPERM);
-		emit_refuse_value(filter, IOCTL_TIOCSETD, EPERM);
-		emit_answer(filter, SECCOMP_RET_ALLOW);
+	case ASK_IOCTL:
+		emit_ioctl(filter);
 		break;
 	case ASK_KILL: /* -1 would reach whatever else is in the box */
 		emit_load(filter, 0);
@@ -280,17 +310,18 @@ static void emit_leaf(struct filter *filter, enum answer answer, bool degraded)
 		emit_allow_value(filter, 0);
 		emit_error(filter, EPERM);
 		break;
-	case ASK_SELF_OF: /* PRIO_PROCESS and IOPRIO_WHO_PROCESS */
-		emit_load(filter, 0);
-		emit(filter, BPF_JMP | BPF_JGE | BPF_K, 2, 0, 1);
-		emit_error(filter, EPERM);
-		emit_load(filter, 1);
-		emit_allow_value(filter, 0);
-		emit_error(filter, EPERM);
+	case ASK_SELF_OF:
+		emit_self_of(filter);
 		break;
 	case ASK_MODE_1:
 	case ASK_MODE_2:
 		emit_refuse_bits(filter, answer == ASK_MODE_1 ? 1 : 2, S_ISUID);
+		break;
+	case ASK_THREAD:
+		emit_thread(filter);
+		break;
+	case ASK_CODE_2:
+		emit_refuse_bits(filter, 2, PROT_EXEC);
 		break;
 	case ASK_OPEN_1:
 	case ASK_OPEN_2:
@@ -354,7 +385,8 @@ void filter_compile(struct filter *filter, enum filter_kind kind)
 	emit(filter, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
 	emit_answer(filter, SECCOMP_RET_KILL_PROCESS);
 #endif
-	emit_search(filter, runs, cut(runs, answers), kind == FILTER_DEGRADED);
+	emit_search(filter, runs, cut(runs, answers),
+		    kind == FILTER_DEGRADED || kind == FILTER_KEEPER);
 }
 
 /* --- using --- */

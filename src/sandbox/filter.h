@@ -31,6 +31,10 @@ enum filter_kind {
 	 * user's other processes; and none, by name, of the modes, owners and attributes of files,
 	 * which Landlock does not know (fumehood_guest/modes.py changes them by descriptor) */
 	FILTER_DEGRADED,
+	/* A keeper, which has no namespaces either and stays what it is: no program, no process, no
+	 * new code, no socket but pairs, no signal to anybody, no other ids; of files nothing by
+	 * name that Landlock does not know */
+	FILTER_KEEPER,
 };
 
 enum { FILTER_CODE_MAX = 1024 };

@@ -169,6 +169,86 @@ static const struct rule RULES_DEGRADED[] = {
 #endif
 };
 
+/*
+ * A keeper is a program that is known, and so is what it does once its session begins: it reads and
+ * writes what is open or lies beneath its own folders, and makes threads. What a guest hands over
+ * may be any descriptor, so a socket is not to be connected either, whoever has made it.
+ */
+static const struct rule RULES_KEEPER[] = {
+	/* programs and processes; threads are clone(2), with flags that can be seen */
+	{SYS_execve, NO_PERM},
+	{SYS_execveat, NO_PERM},
+	{SYS_clone, ASK_THREAD},
+	{SYS_unshare, NO_PERM},
+	{SYS_mmap, ASK_CODE_2},
+	{SYS_mprotect, ASK_CODE_2},
+	{SYS_pkey_mprotect, ASK_CODE_2},
+	/* sockets */
+	{SYS_socket, NO_ACCESS},
+	{SYS_connect, NO_ACCESS},
+	{SYS_bind, NO_ACCESS},
+	{SYS_listen, NO_ACCESS},
+	{SYS_shmget, NO_PERM},
+	{SYS_shmat, NO_PERM},
+	{SYS_shmctl, NO_PERM},
+	{SYS_semget, NO_PERM},
+	{SYS_semop, NO_PERM},
+	{SYS_semtimedop, NO_PERM},
+	{SYS_semctl, NO_PERM},
+	{SYS_msgget, NO_PERM},
+	{SYS_msgsnd, NO_PERM},
+	{SYS_msgrcv, NO_PERM},
+	{SYS_msgctl, NO_PERM},
+	{SYS_mq_open, NO_PERM},
+	{SYS_mq_unlink, NO_PERM},
+	/* other processes; abort(3) finds another way to die */
+	{SYS_kill, NO_PERM},
+	{SYS_tkill, NO_PERM},
+	{SYS_tgkill, NO_PERM},
+	{SYS_rt_sigqueueinfo, NO_PERM},
+	{SYS_rt_tgsigqueueinfo, NO_PERM},
+	{424, NO_PERM}, /* pidfd_send_signal */
+	{434, NO_PERM}, /* pidfd_open */
+	{SYS_prlimit64, ASK_SELF},
+	{SYS_sched_setaffinity, ASK_SELF},
+	{SYS_sched_setscheduler, ASK_SELF},
+	{SYS_sched_setparam, ASK_SELF},
+	{SYS_sched_setattr, ASK_SELF},
+	{SYS_setpriority, ASK_SELF_OF},
+	{SYS_ioprio_set, ASK_SELF_OF},
+	/* rights; a root's file system ids change for a folder of another user's (files/tree.c) */
+	{SYS_setuid, NO_PERM},
+	{SYS_setgid, NO_PERM},
+	{SYS_setreuid, NO_PERM},
+	{SYS_setregid, NO_PERM},
+	{SYS_setresuid, NO_PERM},
+	{SYS_setresgid, NO_PERM},
+	{SYS_setgroups, NO_PERM},
+	{SYS_capset, NO_PERM},
+	/* files by their names; 437 is openat2, by which it follows no path that a guest controls
+	 */
+	{437, YES},
+	{SYS_fchmodat, NO_PERM},
+	{452, NO_PERM}, /* fchmodat2 */
+	{SYS_fchownat, NO_PERM},
+	{SYS_setxattr, NO_PERM},
+	{SYS_lsetxattr, NO_PERM},
+	{SYS_removexattr, NO_PERM},
+	{SYS_lremovexattr, NO_PERM},
+	{463, NO_PERM}, /* setxattrat */
+	{466, NO_PERM}, /* removexattrat */
+#if defined(__x86_64__)
+	{SYS_fork, NO_PERM},
+	{SYS_vfork, NO_PERM},
+	{SYS_chmod, NO_PERM},
+	{SYS_chown, NO_PERM},
+	{SYS_lchown, NO_PERM},
+	{SYS_utime, NO_PERM},
+	{SYS_utimes, NO_PERM},
+	{SYS_futimesat, NO_PERM},
+#endif
+};
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static void lay_out(enum answer answers[static NUMBERS], const struct rule *rules, size_t count)
@@ -186,6 +266,8 @@ void filter_rules(enum answer answers[static NUMBERS], enum filter_kind kind)
 	lay_out(answers, RULES, COUNT(RULES));
 	if (kind == FILTER_DEGRADED)
 		lay_out(answers, RULES_DEGRADED, COUNT(RULES_DEGRADED));
+	if (kind == FILTER_KEEPER)
+		lay_out(answers, RULES_KEEPER, COUNT(RULES_KEEPER));
 	if (kind == FILTER_ZYGOTE)
 		answers[SYS_setns] = YES;
 }

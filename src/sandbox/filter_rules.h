@@ -30,6 +30,8 @@ enum answer {
 	ASK_SELF_OF,   /* arguments 0 and 1: what kind of who, and 0 */
 	ASK_MODE_1,    /* argument 1 is a mode */
 	ASK_MODE_2,
+	ASK_THREAD, /* argument 0 are flags of clone(2) */
+	ASK_CODE_2, /* argument 2 is a protection of memory */
 	ASK_OPEN_1, /* argument 1 are flags of open(2), and the next one a mode */
 	ASK_OPEN_2,
 };

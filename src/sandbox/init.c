@@ -9,6 +9,16 @@
  * spared are continued. (Stopping one by one loses the race against a fork bomb for hundreds of
  * rounds: measured 0.3 s.) Without a pid namespace only what descends from the init may be touched,
  * so there it is rounds of stop and kill.
+ *
+ * Several interpreters can live in a box, and when one has ended only what it has started is to go.
+ * Parents do not tell: who loses its own becomes a child of the init. So each interpreter but the
+ * first gets a brand, which all that it starts inherits, whatever becomes of its parents: a hard
+ * limit on RLIMIT_RTTIME (time that a real-time process may run without a pause; nothing in a box
+ * is one) just below a number that is no limit to anybody. A hard limit can be lowered without
+ * privilege, and never raised again. Those of one brand are stopped and killed in rounds, so that
+ * nothing else in the box is stopped with them; only against a bomb that outruns some rounds are
+ * all stopped at once, and the others continued. Children of one that is spared are, too: a copy
+ * that wakes shares its memory with one for a moment (guest/copy.c), and locks in it with that.
  */
 #include "sandbox/init.h"
 
@@ -28,7 +38,7 @@
 #include "sandbox/kernel.h"
 #include "sandbox/landlock.h"
 
-enum { SIGNALS = 64 };
+enum { SIGNALS = 64, GENTLE_ROUNDS = 20 };
 
 struct init {
 	int socket, signals;
@@ -201,6 +211,35 @@ static void start_program(const struct init *init, const struct init_order *orde
 	tell(init, &report);
 }
 
+/* --- brands --- */
+
+/* Some 146,000 years in microseconds. */
+static const rlim_t BRAND_TOP = UINT64_C(1) << 62;
+
+static void brand(const struct init *init, const struct init_order *order)
+{
+	struct init_report report = {.type = INIT_DONE};
+	const struct rlimit mark = {.rlim_cur = BRAND_TOP - order->brand,
+				    .rlim_max = BRAND_TOP - order->brand};
+
+	if (order->pid <= 1 || order->brand == 0 || order->brand > INIT_BRAND_MAX)
+		report.sys = EINVAL;
+	else if (prlimit(order->pid, RLIMIT_RTTIME, &mark, NULL) < 0)
+		report.sys = errno;
+	tell(init, &report);
+}
+
+/* 0: none. One that cannot be asked is none of ours. */
+static uint32_t brand_of(int32_t pid)
+{
+	struct rlimit mark;
+
+	if (prlimit(pid, RLIMIT_RTTIME, NULL, &mark) < 0 || mark.rlim_max >= BRAND_TOP ||
+	    mark.rlim_max < BRAND_TOP - INIT_BRAND_MAX)
+		return 0;
+	return (uint32_t)(BRAND_TOP - mark.rlim_max);
+}
+
 /* --- killing --- */
 
 static int64_t now_ms(void)
@@ -220,19 +259,34 @@ static bool is_spared(const struct init_order *order, int32_t pid)
 	return false;
 }
 
-/* Marks whom to kill, stopping each where that is not done for all at once. */
-static void choose_targets(struct init *init, const struct init_order *order)
+/* A round in which all in the box are stopped at once: all are meant, or those of one brand could
+ * not be met one by one. */
+static bool stops_at_once(const struct init *init, const struct init_order *order, unsigned round)
+{
+	return init->setup->boxed && (order->brand == INIT_ALL || round >= GENTLE_ROUNDS);
+}
+
+static bool is_meant(const struct init *init, const struct init_order *order,
+		     const struct census_entry *entry)
 {
 	int32_t self = getpid();
 
+	if (entry->pid == self || entry->dead || is_spared(order, entry->pid))
+		return false;
+	if (!init->setup->boxed && !census_descends(&init->now, entry, self))
+		return false;
+	return order->brand == INIT_ALL ||
+	       (brand_of(entry->pid) == order->brand && !is_spared(order, entry->parent));
+}
+
+/* Marks whom to kill, stopping each where that is not done for all at once. */
+static void choose_targets(struct init *init, const struct init_order *order, bool at_once)
+{
 	for (size_t i = 0; i < init->now.count; i++) {
 		struct census_entry *entry = &init->now.entries[i];
 
-		entry->target = entry->pid != self && !entry->dead && !is_spared(order, entry->pid);
-		if (!entry->target || init->setup->boxed)
-			continue;
-		entry->target = census_descends(&init->now, entry, self);
-		if (entry->target)
+		entry->target = is_meant(init, order, entry);
+		if (entry->target && !at_once)
 			kill(entry->pid, SIGSTOP);
 	}
 }
@@ -257,23 +311,40 @@ static uint32_t kill_targets(const struct init *init, uint32_t *killed)
 	return left;
 }
 
+/* What was stopped with the others goes on. */
+static void go_on(const struct init *init, const struct init_order *order)
+{
+	int32_t self = getpid();
+
+	for (uint32_t i = 0; i < order->count && i < INIT_KEEP_MAX; i++)
+		kill(order->pids[i], SIGCONT);
+	for (size_t i = 0; order->brand != INIT_ALL && i < init->now.count; i++) {
+		const struct census_entry *entry = &init->now.entries[i];
+
+		if (entry->pid != self && !entry->target)
+			kill(entry->pid, SIGCONT);
+	}
+}
+
 static void clear_box(struct init *init, const struct init_order *order)
 {
 	struct init_report report = {.type = INIT_DONE};
 	const struct timespec pause = {.tv_sec = 0, .tv_nsec = 200000};
 	int64_t end = now_ms() + INIT_KILL_MS_MAX;
+	bool at_once = false;
 
 	init->before.count = 0;
-	for (;;) {
+	for (unsigned round = 0;; round++) {
 		struct census swap = init->before;
 
-		if (init->setup->boxed)
+		at_once = stops_at_once(init, order, round);
+		if (at_once)
 			kill(-1, SIGSTOP);
 		if (census_take(&init->now) < 0) {
 			report.sys = errno;
 			break;
 		}
-		choose_targets(init, order);
+		choose_targets(init, order, at_once);
 		report.left = kill_targets(init, &report.count);
 		reap(init);
 		if (report.left == 0 || now_ms() >= end)
@@ -282,8 +353,8 @@ static void clear_box(struct init *init, const struct init_order *order)
 		init->now = swap;
 		nanosleep(&pause, NULL);
 	}
-	for (uint32_t i = 0; init->setup->boxed && i < order->count && i < INIT_KEEP_MAX; i++)
-		kill(order->pids[i], SIGCONT);
+	if (at_once)
+		go_on(init, order);
 	tell(init, &report);
 }
 
@@ -361,7 +432,7 @@ static void seal(const struct init *init)
 /* Without a pid namespace nothing else kills what is left. */
 static void __attribute__((noreturn)) finish(struct init *init)
 {
-	static const struct init_order all = {.type = INIT_KILL};
+	static const struct init_order all = {.type = INIT_KILL, .brand = INIT_ALL};
 
 	if (!init->setup->boxed)
 		clear_box(init, &all);
@@ -398,6 +469,16 @@ static bool receive(const struct init *init, struct init_order *order, int *fds,
 	return size == (ssize_t)sizeof(*order);
 }
 
+static void join_group(const struct init *init, const int *fds, unsigned count)
+{
+	struct init_report report = {.type = INIT_DONE};
+
+	for (unsigned i = 0; i < count && report.sys == 0; i++)
+		report.sys = write(fds[i], "0", 1) == 1 ? 0 : errno;
+	close_all(fds, count);
+	tell(init, &report);
+}
+
 static void serve(struct init *init)
 {
 	struct init_order order;
@@ -416,11 +497,17 @@ static void serve(struct init *init)
 	case INIT_KILL:
 		clear_box(init, &order);
 		break;
+	case INIT_BRAND:
+		brand(init, &order);
+		break;
 	case INIT_SEAL:
 		seal(init);
 		break;
 	case INIT_LOWER:
 		lower_limit(init, &order);
+		break;
+	case INIT_JOIN:
+		join_group(init, fds, count);
 		break;
 	default:
 		finish(init);

@@ -25,6 +25,7 @@ enum {
 	INIT_FDS_MAX = 15,   /* descriptors for a program; one more carries its strings */
 	INIT_LIMITS_MAX = 5,
 	INIT_KILL_MS_MAX = 2000,
+	INIT_BRAND_MAX = 1 << 30,
 };
 
 enum init_type {
@@ -32,9 +33,11 @@ enum init_type {
 	INIT_EXEC =
 		'x', /* + descriptors: a memfd of struct init_strings, then those of the program */
 	INIT_SIGNAL = 's', /* pid: the process group, signal */
-	INIT_KILL = 'k',   /* count, pids: whom to spare */
+	INIT_KILL = 'k',   /* count, pids: whom to spare; brand: whom to kill */
+	INIT_BRAND = 'b',  /* pid, brand: of it and all that it starts from now on */
 	INIT_SEAL = 'z',
 	INIT_LOWER = 'l', /* resource, bytes: the limit, of everything inside */
+	INIT_JOIN = 'j',  /* + descriptors: "0" is written to each, cgroup_open_tasks() */
 	/* init -> keeper */
 	/* once, first: the plan has been applied; + the descriptor of the ruleset, if there is one
 	 */
@@ -44,6 +47,9 @@ enum init_type {
 	INIT_DONE = 'd',   /* sys: 0 or an errno; pid (exec); count, left (kill) */
 };
 
+/* INIT_KILL: whatever the brand. */
+#define INIT_ALL UINT32_MAX
+
 struct init_order {
 	uint32_t type;
 	uint32_t count;
@@ -51,6 +57,8 @@ struct init_order {
 	int32_t signal;
 	int32_t resource; /* lower: an RLIMIT_* */
 	uint64_t bytes;   /* exec: size of the memfd; lower: the new limit */
+	/* brand: from 1; kill: INIT_ALL, or those of this brand (0: those without) */
+	uint32_t brand;
 	int32_t pids[INIT_KEEP_MAX];
 };
 

@@ -45,6 +45,9 @@ enum {
 			    LANDLOCK_TRUNCATE | LANDLOCK_IOCTL_DEV,
 };
 
+/* From this ABI on it keeps signals and abstract sockets in: Linux 6.12. */
+enum { LANDLOCK_ABI_SCOPES = 6 };
+
 enum {
 	LANDLOCK_SCOPE_ABSTRACT = 1 << 0, /* abstract Unix sockets; ABI 6 */
 	LANDLOCK_SCOPE_SIGNAL = 1 << 1,   /* ABI 6 */

@@ -293,6 +293,23 @@ static void test_probes(void **state)
 	}
 }
 
+static void test_probe_of_landlock(void **state)
+{
+	struct probe_landlock found;
+
+	(void)state;
+	if (!probe_landlock(&found)) {
+		assert_true(strlen(found.detail) > 10);
+		print_message("skipped: cannot simulate Landlock: %s\n", found.detail);
+		skip();
+	}
+	assert_true(found.abi >= 1);
+	assert_string_equal(found.detail, "");
+	/* Nothing of it is left here. */
+	assert_int_equal(access("/", R_OK), 0);
+	assert_true(probe_landlock(&found));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -303,6 +320,7 @@ int main(void)
 		TEST(test_caller_untouched),      TEST(test_no_user_namespaces),
 		TEST(test_no_network_namespaces), TEST(test_masked_proc),
 		TEST(test_workspace_gone),        TEST(test_probes),
+		TEST(test_probe_of_landlock),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

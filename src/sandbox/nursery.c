@@ -52,7 +52,7 @@ static int scope(int abi)
 {
 	int ruleset, result;
 
-	if (abi < 6)
+	if (abi < LANDLOCK_ABI_SCOPES)
 		return 0;
 	ruleset = landlock_create(0, LANDLOCK_SCOPE_SIGNAL | LANDLOCK_SCOPE_ABSTRACT);
 	if (ruleset < 0)

@@ -28,7 +28,7 @@
 #include "sandbox/visible.h"
 
 /* The first with scopes. Below it code could signal the user's processes. */
-enum { DEGRADED_ABI_MIN = 6 };
+enum { DEGRADED_ABI_MIN = LANDLOCK_ABI_SCOPES };
 
 const struct plan_namespace PLAN_NAMESPACE[PLAN_NAMESPACES] = {
 	{"user", CLONE_NEWUSER},     {"mnt", CLONE_NEWNS},  {"pid", CLONE_NEWPID},
@@ -337,14 +337,14 @@ static int compile_degraded(struct plan *plan, const struct policy *policy, stru
 	if (plan->host.landlock_abi < DEGRADED_ABI_MIN)
 		return err_set(
 			err, ERR_SANDBOX,
-			"sandbox: without user namespaces Landlock has to keep signals and "
-			"sockets apart, and this kernel's cannot (ABI %d, %d is needed: Linux "
-			"6.12); allow user namespaces, or run with --tier none",
-			plan->host.landlock_abi, DEGRADED_ABI_MIN);
+			"sandbox: tier degraded needs Landlock ABI %d (Linux 6.12), and here "
+			"is ABI %d: signals and sockets could not be kept apart; allow user "
+			"namespaces, or run with --tier none",
+			DEGRADED_ABI_MIN, plan->host.landlock_abi);
 	if (plan->host.uid == 0 && plan->host.other_uids)
 		return err_set(err, ERR_SANDBOX,
-			       "sandbox: root cannot be contained without user namespaces; start "
-			       "Fumehood as an ordinary user, or allow user namespaces here");
+			       "sandbox: tier degraded cannot contain root; start Fumehood as an "
+			       "ordinary user, or allow user namespaces here");
 	compile_none(plan);
 	if (plan->host.uid == 0)
 		plan_add(plan, STEP_CAPABILITIES, "none is needed any more",

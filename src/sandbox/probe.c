@@ -5,11 +5,16 @@
 #include "sandbox/probe.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "sandbox/kernel.h"
+#include "sandbox/landlock.h"
 #include "sandbox/plan.h"
 #include "sandbox/report.h"
 #include "sandbox/spawn.h"
@@ -55,6 +60,41 @@ static void run(struct probe *probe, uint64_t namespaces, const struct host *hos
 	}
 	spawn_end(&spawned);
 	plan_release(&plan);
+}
+
+/* In a child: 0 when what Landlock forbids cannot be done any more, else an errno. */
+static int __attribute__((noreturn)) shut_out(int abi)
+{
+	int ruleset = landlock_create(landlock_handled(abi), 0);
+
+	if (open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC) < 0 ||
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ruleset < 0 ||
+	    landlock_restrict(ruleset) != 0)
+		_exit(errno);
+	_exit(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC) < 0 && errno == EACCES ? 0 : EBADE);
+}
+
+bool probe_landlock(struct probe_landlock *found)
+{
+	int status = 0;
+	pid_t pid;
+
+	*found = (struct probe_landlock){.abi = landlock_abi(), .errata = landlock_errata()};
+	if (!found->abi) {
+		snprintf(found->detail, sizeof(found->detail),
+			 "the kernel has none, or it was not switched on at its start");
+		return false;
+	}
+	pid = fork();
+	if (pid == 0)
+		shut_out(found->abi);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		status = errno << 8;
+	if (status == 0)
+		return true;
+	snprintf(found->detail, sizeof(found->detail), "ABI %d, but it does not hold: %s",
+		 found->abi, strerror(WEXITSTATUS(status)));
+	return false;
 }
 
 size_t probe_run(struct probe probes[static PROBES_MAX])

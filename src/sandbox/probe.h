@@ -21,4 +21,13 @@ enum { PROBES_MAX = 24 };
 /* Runs all probes; fills at most PROBES_MAX. Returns how many. */
 size_t probe_run(struct probe probes[static PROBES_MAX]);
 
+struct probe_landlock {
+	int abi;          /* 0: the kernel has none, or it is switched off */
+	unsigned errata;  /* its mistakes that have been mended, as bits; 0 also: unknown */
+	char detail[160]; /* why it does not hold */
+};
+
+/* Whether a process can shut itself out by Landlock. Fills all of *found. */
+bool probe_landlock(struct probe_landlock *found);
+
 #endif

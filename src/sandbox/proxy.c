@@ -181,7 +181,7 @@ static bool is_still_allowed(const struct proxy *proxy, const struct proxy_conne
 	if (hosts_match(&proxy->hosts, &connection->target, &permit) != REFUSAL_NONE)
 		return false;
 	return !connection->attempt ||
-	       address_check(connection->attempt->ai_addr, permit) == REFUSAL_NONE;
+	       proxy_check_address(connection, connection->attempt, permit) == REFUSAL_NONE;
 }
 
 void proxy_set_rules(struct proxy *proxy, struct hosts *hosts)

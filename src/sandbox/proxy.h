@@ -71,6 +71,25 @@ struct proxy_counters {
 	unsigned open; /* now */
 };
 
+/*
+ * How hosts are reached where this process may not do it itself: somebody else looks names up,
+ * checks addresses (against the rules as well) and makes the sockets.
+ */
+struct proxy_dialer {
+	/* Whether the address may be dialled for this target. */
+	enum refusal (*check)(void *data, const struct hosts_target *target,
+			      const struct sockaddr *address);
+	/* The same, and *fd becomes a socket that connects, which the caller owns.
+	 * REFUSAL_UNREACHABLE when that failed at once. */
+	enum refusal (*dial)(void *data, const struct hosts_target *target,
+			     const struct sockaddr *address, int *fd);
+	/* Begins to look the target's name up: a descriptor, owned by the caller, that can be read
+	 * when that is done; -1: it cannot. */
+	int (*look_up)(void *data, const struct hosts_target *target);
+	/* Reads from it what was found: at most `max` addresses with the target's port. */
+	size_t (*read_found)(int fd, struct sockaddr_storage *addresses, size_t max);
+};
+
 struct proxy_params {
 	uv_loop_t *loop;
 	int listener;        /* a listening stream socket; the proxy takes it over */
@@ -78,6 +97,8 @@ struct proxy_params {
 	/* 0: the constants above */
 	unsigned connections_max;
 	unsigned handshake_ms_max, connect_ms_max, idle_ms_max;
+	const struct proxy_dialer *dialer; /* NULL: the proxy reaches them itself */
+	void *dialer_data;
 	/* Called from the loop; must not call the proxy. What they are given is borrowed. May be
 	 * NULL. */
 	void (*decided)(void *data, const struct proxy_decision *decision);

@@ -31,7 +31,7 @@ void proxy_let_go(struct proxy_connection *connection)
 	buf_release(&connection->in.bytes);
 	buf_release(&connection->inbox);
 	proxy_socks_release(&connection->socks);
-	uv_freeaddrinfo(connection->found);
+	free(connection->found);
 	free(connection->shown);
 	free(connection);
 }
@@ -240,8 +240,7 @@ void proxy_end(struct proxy_connection *connection, enum refusal refusal)
 		return;
 	connection->stage = PROXY_OVER;
 	tell_ending(connection, refusal);
-	if (connection->looking_up)
-		uv_cancel((uv_req_t *)&connection->lookup);
+	proxy_stop_looking(connection);
 	uv_close((uv_handle_t *)&connection->timer, on_timer_closed);
 	proxy_side_free(&connection->host);
 	proxy_side_free(&connection->client);
@@ -263,8 +262,7 @@ void proxy_refuse(struct proxy_connection *connection, enum refusal refusal)
 
 	proxy_decide(connection, refusal);
 	tell_ending(connection, refusal);
-	if (connection->looking_up)
-		uv_cancel((uv_req_t *)&connection->lookup);
+	proxy_stop_looking(connection);
 	if (connection->kind != PROXY_SOCKS)
 		proxy_http_refuse(refusal, shown, &connection->in.bytes);
 	else if (connection->socks.stage == PROXY_SOCKS_REQUEST)

@@ -29,6 +29,7 @@ enum {
 	PROXY_ATTEMPT_MS_MAX = 3000, /* for one address while there are others */
 	PROXY_FAREWELL_MS_MAX = 2000,
 	PROXY_FAREWELL_BYTES_MAX = 1024 * 1024,
+	PROXY_ADDRESSES_MAX = 64, /* of one name that are tried */
 };
 
 enum proxy_stage {
@@ -46,6 +47,13 @@ struct proxy_side {
 	uv_poll_t poll;
 	int fd;
 	int events; /* that are watched */
+	struct proxy_connection *connection;
+};
+
+/* A name that the dialer looks up. On the heap, as a side. */
+struct proxy_look_up {
+	uv_poll_t poll;
+	int fd;
 	struct proxy_connection *connection;
 };
 
@@ -78,8 +86,12 @@ struct proxy_connection {
 	bool decided, allowed;
 
 	uv_getaddrinfo_t lookup;
-	bool looking_up;
-	struct addrinfo *found, *attempt; /* what it resolved to; the one being dialled */
+	bool looking_up; /* by ourselves */
+	struct proxy_look_up *look_up; /* by the dialer; else NULL */
+	/* what it resolved to; owned */
+	struct sockaddr_storage *found;
+	size_t found_count;
+	const struct sockaddr *attempt; /* the one being dialled, one of these; NULL: none yet */
 	char address[ADDRESS_TEXT_SIZE];
 
 	int64_t decided_us, active_us, deadline_us; /* monotonic */
@@ -124,6 +136,11 @@ void proxy_let_go(struct proxy_connection *connection);
 
 /* proxy_dial.c */
 void proxy_resolve(struct proxy_connection *connection);
+/* Nobody waits for the name any more. */
+void proxy_stop_looking(struct proxy_connection *connection);
+/* Whether the address that is dialled would be allowed with this permit. */
+enum refusal proxy_check_address(const struct proxy_connection *connection,
+				 const struct sockaddr *address, enum address_permit permit);
 void proxy_on_dialled(struct proxy_connection *connection);
 void proxy_dial_timeout(struct proxy_connection *connection);
 

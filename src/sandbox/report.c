@@ -12,7 +12,10 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/mem.h"
+#include "base/text.h"
 #include "sandbox/kernel.h"
+#include "sandbox/landlock.h"
 
 const struct report_layer REPORT_LAYER[LAYER_COUNT] = {
 	[LAYER_USER] = {"user namespace", "code has the rights and the groups of your account",
@@ -77,6 +80,8 @@ struct json *report_layers(uint32_t held, uid_t uid, const char *memory)
 		json_set(object, "holds", json_new_bool(holds));
 		if (i == LAYER_MEMORY && memory)
 			json_set_string(object, "how", memory);
+		if (i == LAYER_NURSERY && holds && uid != 0 && landlock_abi() < LANDLOCK_ABI_SCOPES)
+			json_set_string(object, "how", "all but signals: those need Linux 6.12");
 		if (!holds) {
 			json_set_string(object, "effect", layer->effect);
 			json_set_string(object, "cure", layer->cure);
@@ -123,6 +128,19 @@ static const char *user_cure(int sys)
 	return "enable it with \"sysctl kernel.unprivileged_userns_clone=1\" (in a container: "
 	       "allow user "
 	       "namespaces)";
+}
+
+int report_no_tier(const struct err *full, struct err *err)
+{
+	static const char prefix[] = "sandbox: ";
+	cleanup_free char *second = mem_string(err ? err->text : "");
+	const char *begin = second;
+
+	if (strncmp(begin, prefix, strlen(prefix)) == 0)
+		begin += strlen(prefix);
+	return err_set(err, full->code, "%.*s; %.*s",
+		       (int)text_prefix(full->text, strlen(full->text), 160), full->text,
+		       (int)strcspn(begin, ",;"), begin);
 }
 
 const char *report_namespace_cure(uint64_t flag, int sys)

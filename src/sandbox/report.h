@@ -42,7 +42,8 @@ extern const struct report_layer REPORT_LAYER[LAYER_COUNT];
 
 /* An array for the `session` event: each layer with `holds`, and `effect` and `cure` when it does
  * not. `held` is a set of REPORT_BIT(layer); `uid` the keeper's; `memory` says how memory is
- * limited (NULL: it is not). The caller owns it. */
+ * limited (NULL: it is not). Two can have `how`: memory, and the zygote of an ordinary user where
+ * Landlock keeps no signals in. The caller owns it. */
 struct json *report_layers(uint32_t held, uid_t uid, const char *memory);
 
 /* Fills *err (ERR_SANDBOX) for a step of the plan that failed with errno `sys`. Returns -1. */
@@ -54,6 +55,10 @@ int report_refusal(uint64_t namespaces, int sys, struct err *err);
 
 /* What to do about a failed step of this kind; constant text. */
 const char *report_cure(const struct step *step, int sys);
+
+/* Neither the full tier, for the reason in *full, nor the degraded one, for that in *err: which
+ * gets both, the first one first, since it is what stands in the way. Returns -1. */
+int report_no_tier(const struct err *full, struct err *err);
 
 /* What to do about a namespace that clone3 refuses; constant text. */
 const char *report_namespace_cure(uint64_t flag, int sys);

@@ -60,6 +60,7 @@ struct birth {
 	int pid; /* -1: not born, for the reason `sys` */
 	int sys;
 	int socket; /* the child's end */
+	int other;  /* the parent's: while the child had a copy, the parent's death were no end */
 	struct init_setup *setup;
 };
 
@@ -68,8 +69,10 @@ static int bear(struct birth *birth)
 {
 	birth->args.pidfd = (uint64_t)(uintptr_t)&birth->pidfd;
 	birth->pid = kernel_clone3(&birth->args);
-	if (birth->pid == 0)
+	if (birth->pid == 0) {
+		close(birth->other);
 		run_child(birth->plan, birth->setup, birth->socket);
+	}
 	birth->sys = errno;
 	if (birth->pid > 0 && plan_has_own_ids(birth->plan) &&
 	    write_id_maps(birth->plan, birth->pid) < 0) {
@@ -140,6 +143,7 @@ int spawn_plan(const struct plan *plan, struct init_setup *setup, struct spawned
 	if (socket_pair(SOCK_SEQPACKET, pair, NULL) < 0)
 		return -1;
 	birth.socket = pair[1];
+	birth.other = pair[0];
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	if (plan->namespaces && plan->host.family >= 0)

@@ -31,7 +31,7 @@ def send(sock, kind, body=None, cell=0, flags=0):
 
 def receive(sock):
     """One message and its descriptors; b"" at the end."""
-    data, control, _flags, _ = sock.recvmsg(65536, socket.CMSG_SPACE(16 * 4))
+    data, control, _flags, _ = sock.recvmsg(65536, socket.CMSG_SPACE(20 * 4))
     fds = array.array("i")
     for level, kind, payload in control:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

@@ -107,6 +107,23 @@ def test_environment_in_the_workspace_starts_cold(house, folder):
 
 # ------------------------------------------------------------------------------------ folders
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_workspace_that_cannot_be_mapped(house, folder):
+    """Root's session has a uid of its own, and ramfs knows no mapping. What is said first is what
+    can be mended, not why there is no weaker tier either."""
+    if subprocess.run(["mount", "-t", "ramfs", "none", folder], capture_output=True).returncode:
+        pytest.skip("mounting a ramfs is not permitted")
+    try:
+        for words in (("run", "-w", str(folder), "-c", "print(1)"),
+                      ("sandbox", "run", "-w", str(folder), "--", "true")):
+            done = house.cli(*words)
+            assert done.status == FAULT and done.out == "", done
+            assert "cannot be mapped" in done.err and str(folder) in done.err, done
+            assert "tier degraded cannot contain root" in done.err
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
 def test_state_that_cannot_be_written(house):
     result = house.cli("run", "-c", "1", env={"XDG_STATE_HOME": "/proc/nosuch"})
     assert result.status == FAULT and "/proc/nosuch" in result.err, result

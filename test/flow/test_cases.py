@@ -16,10 +16,6 @@ import fumehood_kit
 
 CASES = fumehood_kit.SHARED / "cases"
 MATRIX = os.environ.get("FUMEHOOD_MATRIX")
-# Cases for what comes with later issues: id and reason.
-EXCLUDED = {
-    "crash-016": "checkpoints: the variables of before a crash come with the checkpoint issue",
-}
 
 
 def load_runner():
@@ -70,14 +66,7 @@ def have(make, options):
     return runner.probe(make, options, {need for case in cases() for need in case.get("needs", [])})
 
 
-def test_excluded_cases_exist():
-    """An exclusion of a case that is gone, or that is for another engine, is a mistake."""
-    if runner:
-        assert set(EXCLUDED) <= {case["id"] for case in cases()}
-
-
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in cases()
-                                  if case["id"] not in EXCLUDED])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in cases()])
 def test_case(case, make, options, have, house):
     lack = set(case.get("needs", [])) - have
     if lack and MATRIX:

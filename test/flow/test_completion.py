@@ -20,7 +20,7 @@ def offered(house, *words, cwd=None):
 
 
 def test_commands(house):
-    assert offered(house, "re") == ["repl", "restart"]
+    assert offered(house, "re") == ["repl", "reset", "restart"]
     assert set(offered(house, "")) > {"run", "repl", "pipe", "variables", "gc", "help", "--version"}
     assert offered(house, "help", "ver") == ["version"]
 

@@ -87,10 +87,7 @@ def test_defaults_are_those_of_a_session(home):
     config = home.config()
     limits = home.limits()
     shown = {key[7:]: value for key, (value, _) in config.items() if key.startswith("limits.")}
-    # Those that a policy alone can set.
-    of_policy = {"memory_bytes", "disk_bytes", "disk_inodes", "cpus", "cpu_s"}
-    assert shown == {key: value for key, value in limits.items()
-                     if key != "wall_s" and key not in of_policy}
+    assert shown == {key: value for key, value in limits.items() if key != "wall_s"}
     assert config["timeout"][0] == limits["wall_s"]
     from fumehood_guest import zygote
     assert config["preload"][0] == list(zygote.DEFAULT_MODULES)
@@ -164,6 +161,7 @@ GOOD = [
     {"preload": []}, {"preload": ["a", "_b.c1"]}, {"preload": {}}, {"preload": {"default": ["a"]}},
     {"preload": {"/x": [], "default": []}}, {"limits": {}}, {"limits": {"files": 128}},
     {"limits": {"output_bytes": 2 ** 53 - 1}}, {"pool": {"idle_s": 1}}, {"text": {"max_chars": 1}},
+    {"notebook": {"rolled_back": "keep"}},
 ]
 BAD = [
     [], None, {"x": 1}, {"timeout": 0}, {"timeout": "1"}, {"timeout": 31536001}, {"timeout": None},
@@ -231,7 +229,10 @@ def test_precedence_of_the_timeout(home):
 
 def test_every_limit_reaches_the_session(home):
     wanted = {"output_bytes": 1001, "background_bytes": 1002, "queue": 5, "record_bytes": 10 ** 9,
-              "processes": 200, "files": 128, "file_bytes": 1 << 20, "tmp_bytes": 2 << 20}
+              "processes": 200, "files": 128, "file_bytes": 1 << 20, "tmp_bytes": 2 << 20,
+              "checkpoints": 5,
+              "memory_bytes": 1 << 30, "disk_bytes": 3 << 20, "disk_inodes": 99, "cpus": 1.5,
+              "cpu_s": 30}
     home.configure(limits=wanted)
     limits = home.limits()
     assert {key: limits[key] for key in wanted} == wanted
@@ -252,12 +253,43 @@ def test_the_smallest_limits_allow_a_session(home):
     """The least values of the table, all at once."""
     schema = json.loads(home.cli("config", "--schema").out)
     limits = schema["properties"]["limits"]["properties"]
-    smallest = {key: limit["minimum"] for key, limit in limits.items()}
+    smallest = {key: limit["minimum"] for key, limit in limits.items() if "minimum" in limit}
+    assert set(limits) - set(smallest) == {"cpus", "cpu_s"}  # these are above 0
     home.configure(limits=smallest)
     limits = home.limits()
     assert {key: limits[key] for key in smallest} == smallest
     assert home.cli("run", "-c", "import os; os.listdir('/tmp'); x = 6 * 7; assert x == 42"
                     ).status == 0
+
+
+def test_limits_of_all_sessions(home):
+    """Memory, disk and processors: a default, which a session that waited ready has as well, and
+    which an option goes over."""
+    fill = "x = bytearray(500 << 20); len(x)"
+    home.run("1")
+    home.configure(limits={"memory_bytes": 200 << 20, "disk_bytes": 1 << 20, "cpus": 0.5})
+    waiting = home.until_spare("ready")["spare_pid"]
+    home.run("1", "-s", "ready")
+    with home.connect(home.find("ready")) as session:
+        assert session.pid == waiting
+        limits = session.ask("limits")["limits"]
+        assert limits["disk_bytes"]["value"] == 1 << 20 and limits["cpus"]["value"] == 0.5
+        cell = session.run(fill)
+        assert cell.status == "died" and cell.finished["limit"]["value"] == 200 << 20, cell
+        cell = session.run("import time\nopen('f', 'wb').write(bytes(4 << 20))\n"
+                           "while True: time.sleep(0.01)")
+        assert cell.finished["limit"]["name"] == "disk_bytes", cell
+    assert home.run(fill + "; print(len(x))", "--memory", "1G") == str(500 << 20)
+    assert home.limits("--cpus", "2")["cpus"] == 2
+    assert home.run(fill + "; print(len(x))", FUMEHOOD_LIMITS_MEMORY_BYTES="null") == \
+        str(500 << 20)
+    home.configure(limits={"memory_bytes": None})
+    assert home.limits()["memory_bytes"] is None
+    # A session keeps what it was made with.
+    home.run("1", "-s", "kept", FUMEHOOD_LIMITS_MEMORY_BYTES=str(100 << 20))
+    home.run("1", "-s", "kept")
+    with home.connect(home.find("kept")) as session:
+        assert session.ask("limits")["limits"]["memory_bytes"]["value"] == 100 << 20
 
 
 def test_the_queue(home):
@@ -283,6 +315,25 @@ def test_durability(home):
     assert durability() == "power"
     assert durability(FUMEHOOD_DURABILITY="process") == "process"
     assert durability("--durability", "power", FUMEHOOD_DURABILITY="process") == "power"
+
+
+def test_rolled_back(home):
+    def kept(*options, **env):
+        home.run("1", "-s", "d", *options, **env)
+        found = json.loads((home.find("d") / "session.json").read_text())
+        assert home.cli("stop", "d").status == 0 and home.cli("gc", "d").status == 0
+        return found.get("notebook", {}).get("rolled_back") == "keep"
+
+    assert not kept()
+    home.configure(notebook={"rolled_back": "keep"})
+    assert kept()
+    assert not kept(FUMEHOOD_NOTEBOOK_ROLLED_BACK="omit")
+    assert kept("--rolled-back", "keep", FUMEHOOD_NOTEBOOK_ROLLED_BACK="omit")
+    home.run("1", "-s", "d")
+    done = home.cli("run", "-s", "d", "--rolled-back", "omit", "-c", "1")
+    assert done.status == FAULT and "--rolled-back" in done.err
+    done = home.cli("run", "--rolled-back", "drop", "-c", "1")
+    assert done.status == USAGE and "omit or keep" in done.err
 
 
 def test_length_of_texts(home):

@@ -100,6 +100,17 @@ def test_no_namespaces(own):
     report.expect("session", "warning", "degraded", part="effect")
 
 
+def test_what_landlock_can(house):
+    """Older kernels are tried in virtual machines (test/vm/test_vm.py)."""
+    report = doctor(house, "sandbox")
+    if report["Landlock"]["detail"].startswith("the kernel has none"):
+        pytest.skip("tier degraded needs Landlock")
+    assert re.match(r"ABI \d+", report["Landlock"]["detail"])
+    assert report["tier degraded"]["status"] == "ok"
+    if os.geteuid() == 0:
+        report.expect("tier degraded", "ok", "cannot contain root")
+
+
 # -------------------------------------------------------------------------------------- programs
 
 def test_programs_are_missing_or_of_another_version(house, folder):

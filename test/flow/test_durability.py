@@ -187,7 +187,7 @@ def test_a_sync_that_fails(house, folder):
         with failing(keeper.pid, folder):
             keeper.send("run", id="lost", code="print('still told')\n_ = input()", allow_stdin=True)
             keeper.send("run", id="queued", code="1")
-            notice = keeper.line()
+            notice = keeper.next(lambda line: line["type"] != "committed", "the warning")
             assert (notice["type"], notice["code"]) == ("warning", "sync") and "seq" not in notice
             assert "the disk" in notice["message"]
             assert keeper.event("warning", code="sync")["message"] == notice["message"]
@@ -252,3 +252,27 @@ def test_the_option(house):
     ran = house.cli("run", "--durability", "forever", "-c", "1")
     assert ran.status == 2 and "process or power" in ran.err
     assert house.cli("run", "--durability", "process", "-c", "1").status == 0
+
+
+def test_who_has_stopped_leaves_the_journal_alone(house):
+    """With the answer to `stop` the session is another keeper's: its file must not be cut then."""
+    session = house.session()
+    journal = session / "journal.ndjson"
+    for number in range(10):
+        keeper = house.keeper(session)
+        keeper.run("print(%d)" % number, id="a%d" % number)
+        ahead = journal.stat()
+        keeper.ask("stop")
+        sealed = journal.stat()
+        assert sealed.st_blocks * 512 < sealed.st_size + (64 << 10)
+        if number == 0:  # the control: there was space ahead, where the file system has it
+            had = ahead.st_blocks * 512 > ahead.st_size + (512 << 10)
+        with house.keeper(session) as again:  # at once
+            again.run("print('again')", id="b%d" % number)
+        keeper.close()
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    assert [line["text"] for line in lines if line["type"] == "stream"] == [
+        text for number in range(10) for text in ("%d\n" % number, "again\n")]
+    if not had:
+        pytest.skip("no fallocate on the file system")

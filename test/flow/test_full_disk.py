@@ -222,7 +222,7 @@ def test_guest_dies_on_a_full_disk(disk):
             id="dies",
         )
         keeper.event("state", state="full")
-        guest = fumehood_kit.children(fumehood_kit.children(keeper.pid)[0])[0]
+        guest = fumehood_kit.children(fumehood_kit.init_of(keeper.pid))[0]
         assert fumehood_kit.wait_gone(guest)
         free(disk)
         done = keeper.finished("dies")

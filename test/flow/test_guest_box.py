@@ -68,6 +68,28 @@ def test_zygote_is_ready(zygote, python):
         assert (name in zygote.ready["modules"]) == has(python, name)
 
 
+def kib(pid, key):
+    with open("/proc/%d/smaps_rollup" % pid, encoding="ascii") as file:
+        return int(next(line for line in file if line.startswith(key + ":")).split()[1])
+
+
+def test_shared_memory_is_in_large_pages(zygote, box, workspace):
+    """What a fork has to copy the table of; a guest's own memory is in small ones."""
+    try:
+        with open("/sys/kernel/mm/transparent_hugepage/enabled", encoding="ascii") as file:
+            forbidden = "[never]" in file.read()
+    except FileNotFoundError:
+        forbidden = True
+    if forbidden or tuple(map(int, os.uname().release.split(".")[:2])) < (6, 1):
+        pytest.skip("cannot simulate a kernel that makes large pages when it is asked to")
+    assert kib(zygote.pid, "AnonHugePages") > 0
+    guest, kind, _ = zygote.enter(box, workspace)
+    assert kind == "e"
+    guest.run("import os\nblocks = [bytes(1000) for _ in range(50000)]\nprint(os.getpid())")
+    assert kib(guest.pid, "AnonHugePages") <= kib(zygote.pid, "AnonHugePages")
+    guest.close()
+
+
 def test_guest_in_a_box(zygote, box, workspace):
     guest, kind, _ = zygote.enter(box, workspace, processes=200, files=512, file_bytes=1 << 30)
     assert kind == "e" and guest.hello["modules"] == zygote.ready["modules"]

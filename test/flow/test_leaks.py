@@ -9,7 +9,9 @@ import concurrent.futures
 import glob
 import os
 import pathlib
+import re
 
+from cgroup_kit import is_held
 from fumehood_kit import LONG, list_proc, mounts
 
 SESSIONS = 10_000 if LONG else int(os.environ.get("FUMEHOOD_LEAKS", "1000"))
@@ -42,13 +44,14 @@ def ipc_objects():
     return sum(line.split()[0] == "4242" for line in lines)
 
 
-def empty_cgroups():
-    """Groups of ours that hold nobody; those of tests that run beside this one hold somebody."""
+def dead_cgroups():
+    """Groups of ours whose keepers are gone. Of tests that run beside this one there can be some
+    that are empty, just made or about to go: their keepers hold them."""
     found = set()
     for top, folders, _files in os.walk("/sys/fs/cgroup"):
-        found |= {os.path.join(top, name) for name in folders if "fumehood" in name}
-    return {path for path in found
-            if not pathlib.Path(path, "cgroup.procs").read_text().strip()}
+        found |= {os.path.join(top, name) for name in folders
+                  if re.fullmatch("fumehood-[0-9a-f]{16}", name)}
+    return {path for path in found if not is_held(path)}
 
 
 class Census:
@@ -58,7 +61,7 @@ class Census:
         self.mounts = set(mounts())
         self.shm = names("/dev/shm/left*")
         self.ipc = ipc_objects()
-        self.cgroups = empty_cgroups()
+        self.cgroups = dead_cgroups()
         self.sockets = len(house.sockets())
         self.descriptors = len(list_proc(pool, "fd"))
         self.sessions = set(house.session_ids())

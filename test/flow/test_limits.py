@@ -8,8 +8,8 @@ import pytest
 from fumehood_kit import FAULT, USAGE, Refused
 
 NAMES = ["wall_s", "output_bytes", "background_bytes", "queue", "record_bytes", "processes",
-         "files", "file_bytes", "tmp_bytes", "memory_bytes", "disk_bytes", "disk_inodes", "cpus",
-         "cpu_s"]
+         "files", "file_bytes", "tmp_bytes", "checkpoints", "memory_bytes", "disk_bytes",
+         "disk_inodes", "cpus", "cpu_s"]
 GIGA = 1 << 30
 
 

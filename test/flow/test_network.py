@@ -11,55 +11,13 @@ import subprocess
 
 import pytest
 
-from fumehood_kit import PYTHON, WAIT_S, House, children, kill, read_proc, wait_gone
+from fumehood_kit import PYTHON, WAIT_S, init_of, kill, read_proc, wait_gone
 from proxy_attacks import HOSTS, REQUESTS_REFUSED, RULES
 from site_kit import Server, make_site, make_source, make_wheel
+from user_kit import home, user_house  # noqa: F401 (fixtures)
 
-USER = 65534
 # The reason of a skip that check.py lets pass.
 NO_INDEX = "the package index cannot be reached from here"
-
-
-class UserHouse(House):
-    """A house whose programs run as an ordinary user. The Python of the other one may lie where
-    such a user does not come; the system's has what is needed here."""
-
-    def __init__(self):
-        super().__init__(python="/usr/bin/python3")
-        for path in [self.dir, *self.dir.iterdir()]:
-            os.chown(path, USER, USER)
-
-    def popen(self, *args, **rest):
-        return super().popen(*args, user=USER, group=USER, extra_groups=[], **rest)
-
-    def folder(self):
-        path = super().folder()
-        os.chown(path, USER, USER)
-        return path
-
-
-@pytest.fixture(scope="module")
-def user_house():
-    house = UserHouse()
-    yield house
-    bad = house.close()
-    assert not bad, "\n".join(bad)
-
-
-@pytest.fixture(params=["root", "user"])
-def home(request, house):
-    """The house of root, then that of an ordinary user."""
-    if request.param == "root":
-        yield house
-        return
-    if os.geteuid() != 0:
-        yield house  # that is an ordinary user's already
-        return
-    other = request.getfixturevalue("user_house")
-    other.mark_sessions()
-    yield other
-    if other.sockets():
-        other.stop_sessions()
 
 
 @pytest.fixture(scope="module")
@@ -416,10 +374,10 @@ def test_another_interpreter_is_told_too(home, server, death):
 
 
 def kill_box(keeper):
-    """PID 1 of the session's box: the keeper's child."""
-    for pid in children(keeper):
-        kill(pid)
-        wait_gone(pid)
+    """PID 1 of the session's box."""
+    pid = init_of(keeper)
+    kill(pid)
+    wait_gone(pid)
 
 
 # ------------------------------------------------------------------------------------------ pip

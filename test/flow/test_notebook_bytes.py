@@ -613,3 +613,34 @@ def test_many_small_streams():
     ]
     nb = read_strictly(fold(one_cell(*lines)).decode())
     assert nb.cells[0].outputs[0].text == "".join("%d\n" % i for i in range(20000))
+
+
+@pytest.mark.parametrize("seed", range(20000, 20060))
+def test_rolled_back(seed):
+    """Left out or kept: the bytes stay those of nbformat, the outputs those of the model."""
+    pick = random.Random(seed)
+    events = Maker(seed, CANONICAL).journal()
+    cells = [event["cell"] for event in events if event["type"] == "cell"]
+    undone = cells[pick.randint(0, len(cells)) :]
+    for event in events:
+        if event["type"] == "finished":
+            event["state"] = "kept"
+    before = cells[: len(cells) - len(undone)]
+    events.append(
+        {"type": "rollback", "cell": before[-1] if before else None, "rolled_back": undone}
+    )
+    data = lines_of(events)
+    for options, want in (((), before), (("--keep",), cells)):
+        ours = fold(data, *options)
+        nb = read_strictly(ours.decode("utf-8", "strict"))
+        assert (nbformat.writes(nb) + "\n").encode() == ours
+        assert fold(data, "--each", *options) == ours
+        assert same(json.loads(fold(data, "--joined", *options)), nb)
+        assert [cell["id"] for cell in nb["cells"] if cell["id"] in cells] == want
+        for cell in nb["cells"]:
+            marked = cell["id"] in undone
+            assert ("rolled-back" in cell["metadata"].get("tags", [])) == marked
+            if marked:
+                assert cell["outputs"].pop()["text"].startswith("[fumehood: rolled back")
+        if options:
+            check_outputs(events, nb)

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from pool_kit import BUILD, FDS_MIN, WAIT_S, House, alive, until
+from pool_kit import BUILD, FDS, FDS_MIN, WAIT_S, House, alive, until
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_zygote_killed_while_orders_wait(house):
     assert keepers[0].receive()[0] == "f"
     for i, keeper in enumerate(keepers[1:], 1):
         assert keeper.receive() == ("e", i, None)
-        assert os.read(ends[i][0], 100) == b"out %d of 13" % i
+        assert os.read(ends[i][0], 100) == b"out %d of %d" % (i, FDS)
     for pair in ends:
         keepers[0].drop(*pair)
     house.end()
@@ -409,11 +409,11 @@ def test_wrong_count_of_descriptors(house):
     house.environment()
     keeper = house.keeper()
     keeper.receive()
-    for count in (3, 5, 12, 14):
+    for count in (FDS_MIN - 1, FDS_MIN + 1, FDS - 1, FDS + 1):
         keeper.drop(*keeper.order(1, count))
         kind, _cell, body = keeper.receive()
-        # A fourteenth one is closed on arrival; the order itself is whole.
-        assert kind == ("e" if count == 14 else "f"), (count, body)
+        # One too many is closed on arrival; the order itself is whole.
+        assert kind == ("e" if count > FDS else "f"), (count, body)
     keeper.guest()
     house.end()
 

@@ -9,6 +9,7 @@ import signal
 import stat
 import struct
 import termios
+import time
 
 import pytest
 
@@ -182,17 +183,15 @@ def test_interrupts(house):
         repl.script.type(CTRL_C)
         repl.prompt()
         repl.enter("x", r"Out\[3\]: 1")
-        # A cell that does not react: the second Ctrl-C gives a new interpreter.
+        # A cell that does not react: the second Ctrl-C kills it, and it only.
         repl.script.type("while True:\r    try:\r        while True: print('loop' 'ing')\r"
                          "    except BaseException: print('cau' 'ght')\r\r")
         repl.script.expect("looping")
         repl.script.type(CTRL_C)
         repl.script.expect("caught\n")
         repl.script.type(CTRL_C)
-        repl.script.expect("the interpreter died")
-        repl.n = 1
         repl.prompt()
-        repl.enter("x", "NameError")
+        repl.enter("x", r"Out\[4\]: 1")
         repl.leave()
 
 
@@ -438,14 +437,46 @@ def test_the_session_stops_meanwhile(house):
 
 
 def test_the_interpreter_dies_between_cells(house):
+    """What was there stays, but for the thread; the count goes on as in the one that woke."""
     with begin(house) as repl:
-        repl.enter("import threading, os; go = threading.Event()")
-        repl.script.type("threading.Thread(target=lambda: (go.wait(), os._exit(3))).start();"
-                         " go.set()\r")
-        repl.script.expect("the interpreter died")
-        repl.n = 1
+        repl.enter("import threading, os; x = 5")
+        repl.enter("threading.Timer(0.5, os._exit, [3]).start()")
+        repl.script.expect("the interpreter died: exit status 3; the variables are as they were")
+        repl.script.expect("not restored: thread")
+        repl.prompt()
+        repl.enter("x", r"Out\[3\]: 5")
+        repl.leave()
+
+
+def held(house, name):
+    """Until the present state is held."""
+    until = time.monotonic() + fumehood_kit.WAIT_S
+    while not json.loads(house.cli("checkpoints", name, "--json").out)["protected"]:
+        assert time.monotonic() < until
+
+
+def test_someone_goes_back_meanwhile(house):
+    with begin(house, "-s", "back") as repl:
+        for code in ("x = 1", "x = 2", "x = 3"):
+            repl.enter(code)
+            held(house, "back")
+        assert house.cli("rollback", "back", "c2").status == 0
+        repl.script.expect("rolled back: c2, c3")
+        repl.n = 2
+        repl.prompt()
+        repl.enter("x", r"Out\[2\]: 1")
+        held(house, "back")
+        repl.leave()
+    # The next one counts on from there.
+    with begin(house, "-s", "back", n=3) as repl:
+        assert house.cli("rollback", "back").status == 0
+        repl.script.expect("rolled back: c4")
+        repl.n = 2
         repl.prompt()
         repl.leave()
+    assert house.cli("run", "-s", "back", "-c", "print(x)").out == "1\n"
+    house.cli("stop", "back")
+    house.cli("gc", "back")
 
 
 def test_a_signal_ends_it(house):

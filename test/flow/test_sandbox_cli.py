@@ -14,36 +14,11 @@ import time
 
 import pytest
 
-from fumehood_kit import BUILD, FAULT, ROOT, USAGE, WAIT_S, House, wait_readable
+from fumehood_kit import BUILD, FAULT, ROOT, USAGE, WAIT_S, wait_readable
 from process_kit import parent_of, pids, read_proc
+from user_kit import user_house  # noqa: F401 (a fixture)
 
-USER = 65534
 TIMEOUT, NOT_RUN, NOT_THERE = 124, 126, 127
-
-
-class UserHouse(House):
-    """A house whose programs run as an ordinary user."""
-
-    def __init__(self):
-        super().__init__(python="/usr/bin/python3")
-        for path in [self.dir, *self.dir.iterdir()]:
-            os.chown(path, USER, USER)
-
-    def popen(self, *args, **rest):
-        return super().popen(*args, user=USER, group=USER, extra_groups=[], **rest)
-
-    def folder(self):
-        path = super().folder()
-        os.chown(path, USER, USER)
-        return path
-
-
-@pytest.fixture(scope="module")
-def user_house():
-    house = UserHouse()
-    yield house
-    bad = house.close()
-    assert not bad, "\n".join(bad)
 
 
 @pytest.fixture(params=["root", "user"])

@@ -18,7 +18,7 @@ import time
 import pytest
 
 from fumehood_kit import (BUILD, CELL_FAILED, FAULT, WAIT_S, House, Keeper, Refused, children,
-                          command_of, is_alive, kill, wait_gone)
+                          command_of, init_of, is_alive, kill, wait_gone)
 
 VERSION = "0.1.0"
 
@@ -73,7 +73,7 @@ class SpareHouse(House):
     def spare(self):
         """(keeper, init, guest, directory) of the spare that waits."""
         keeper = self.until_spare("ready")["spare_pid"]
-        init, = children(keeper)
+        init = init_of(keeper)
         guest, = children(init)
         directory, = self.unborn()
         return keeper, init, guest, directory

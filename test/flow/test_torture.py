@@ -25,12 +25,13 @@ import pytest
 
 import fumehood_kit
 from fumehood_kit import WAIT_S, House, is_alive, kill, wait_gone
+from process_kit import read_proc
 
 ROUNDS = int(os.environ.get("FUMEHOOD_TORTURE") or (1000 if fumehood_kit.LONG else 100))
 SEED = os.environ.get("FUMEHOOD_SEED") or secrets.token_hex(4)
 SESSIONS_AT_ONCE = 3
 ROUNDS_OF_A_SESSION = 9
-VICTIMS = {"keeper": 10, "guest": 6, "init": 4, "pool": 1, "zygote": 1}  # name: weight
+VICTIMS = {"keeper": 10, "spawner": 4, "guest": 6, "init": 4, "pool": 1, "zygote": 1}  # weights
 FILES = {
     "session.json",
     "lock",
@@ -87,6 +88,11 @@ def children(pid):
             return [int(word) for word in file.read().split()]
     except OSError:
         return []
+
+
+def guests(init):
+    """The guest that lives: its sleeping copies are PID 1's children, too."""
+    return [pid for pid in children(init) if read_proc(pid, "comm") != b"fumehood-copy\n"][:1]
 
 
 class Witness:
@@ -210,20 +216,23 @@ class Lane:
 
     def blow(self, victim):
         keeper = self.witness.process.pid
-        init = next(iter(children(keeper)), None)
+        spawner = children(keeper)[0]
+        init = next(iter(children(spawner)), None)
         pids = {
             "keeper": lambda: [keeper],
+            "spawner": lambda: [spawner],
             "init": lambda: [init] if init else [],
-            "guest": lambda: children(init)[:1] if init else [],
+            "guest": lambda: guests(init) if init else [],
             "pool": lambda: sorted(self.house.pools()),
             "zygote": lambda: sorted(self.house.zygotes()),
         }[victim]()
         inside = [init, *children(init)] if init else []
+        inside += [spawner] if victim == "keeper" else []
         self.struck = time.monotonic()
         for pid in pids:
             kill(pid)
             self.kills[victim] += 1
-        if victim == "keeper":
+        if victim in ("keeper", "spawner"):
             self.reopen(inside)
         else:
             self.go_on(victim, bool(pids))
@@ -256,7 +265,7 @@ class Lane:
         self.works(False)
 
     def go_on(self, victim, killed):
-        """Keeper and journal go on; the variables are lost exactly when the guest was."""
+        """Keeper and journal go on, and so do the variables, if a copy of the guest lives."""
         if not killed:
             self.works(None)
         elif victim in ("pool", "zygote"):
@@ -270,10 +279,18 @@ class Lane:
             event = self.witness.event(
                 lambda e: e["type"] == "died" or e.get("status") == "died", "the word of a death"
             )
-            assert event["state"] == "reset", event
+            self.recovered(event)
+        self.check_journal()
+
+    def recovered(self, event):
+        """The guest is gone: its newest copy has woken, or there was none."""
+        if event["state"] == "reset":
             self.restarted(state="reset", reason="died")
             self.works(None)
-        self.check_journal()
+            return
+        assert event["state"] == "recovered", event
+        self.recoveries.append((time.monotonic() - self.struck, self.what))
+        self.works(None)  # `canary` is set by each cell, the dead one too
 
     def works(self, canary):
         """A cell after all that was sent runs; `canary`: whether the variables must have survived.
@@ -354,7 +371,7 @@ class Lane:
     def end(self):
         """Stopped in order: all is there, and nothing else is."""
         try:
-            init = next(iter(children(self.witness.process.pid)), None)
+            init = children(children(self.witness.process.pid)[0])[0]
             self.witness.send(op="stop", id="stop")
             self.witness.hear_all()
             self.witness.close()

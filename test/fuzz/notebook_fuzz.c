@@ -1,7 +1,7 @@
 /*
  * Fuzzes the fold: lines of a journal, damaged ones left out, give a notebook that is JSON, that
  * document_read() takes with the same number of cells, and that does not depend on when it was
- * printed.
+ * printed; both with cells that were rolled back and without them.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -47,7 +47,7 @@ static void check(struct notebook *notebook, const struct buf *form)
 	}
 	assert(document.cell_count == notebook_cell_count(notebook));
 	document_release(&document);
-	notebook_write_joined(notebook, &joined);
+	notebook_write_joined(notebook, NOTEBOOK_AS_SAID, &joined);
 	json = json_parse(buf_bytes(&joined), joined.len, &limits, &err);
 	assert(json_length(json_get(json, "cells")) == notebook_cell_count(notebook));
 }
@@ -65,6 +65,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	notebook_write(late, &late_form);
 	assert(live_form.len == late_form.len);
 	assert(memcmp(buf_bytes(&live_form), buf_bytes(&late_form), late_form.len) == 0);
+	check(live, &live_form);
+	notebook_set_rolled_back(live, NOTEBOOK_KEEP);
+	buf_clear(&live_form);
+	notebook_write(live, &live_form);
 	check(live, &live_form);
 	notebook_free(live);
 	notebook_free(late);

@@ -43,6 +43,7 @@ SKIPS = re.compile("|".join((
     r"^no positive control: \w",       # a probe that fails outside of the sandbox too, and why
     r"^pyenv (is not here|has no shims)",
     r"^no /usr/bin/unshare",
+    r"^Landlock ABI \d is needed",       # tier degraded, on kernels before 6.12
     r"^no Python outside /usr",
     r"^the package index cannot be reached",
     r"^no site-packages of its own",
@@ -54,7 +55,8 @@ SKIPS = re.compile("|".join((
 ASAN_FILES = ("test_bad_input.py", "test_run.py", "test_pool.py", "test_cases.py")
 FLOWS_AT_ONCE = 2
 LONG_FILES = ("test_cases.py", "test_guest_asks.py", "test_pool.py", "test_magics.py",
-              "test_guest.py", "test_public_notebooks.py", "test_torture.py",
+              "test_guest.py", "test_public_notebooks.py", "test_torture.py", "test_deaths.py",
+              "test_restored_state.py", "test_restored_guest.py",
               "test_repl.py")  # they begin first
 NO_TESTS = 5  # pytest's status when it has found none
 # The cases that are run with each other CPython: what depends on its version. --long runs all.
@@ -187,11 +189,21 @@ def case_outcome(case):
     return Outcome(name, "passed")
 
 
-def flow_file(path, build, name, arguments, environment, seconds):
-    """pytest on one file, read from its report."""
+def report_outcomes(report):
+    """What pytest reports: a test and its teardown can be two of the same name."""
+    by_name = {}
+    for case in xml.etree.ElementTree.parse(report).iter("testcase"):
+        item = case_outcome(case)
+        if item.name not in by_name or item.state == "failed":
+            by_name[item.name] = item
+    return list(by_name.values())
+
+
+def flow_file(path, build, name, arguments, environment, seconds, python=sys.executable):
+    """pytest on one file, read from its report. `python`: whose pytest."""
     report = LOGS / (name + ".xml")
     report.unlink(missing_ok=True)
-    ended = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rf",
+    ended = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rf",
                  "-o", "faulthandler_timeout=300", "-o", "junit_family=xunit2",
                  "--junitxml=%s" % report, *arguments, str(path)],
                 name + ".log",
@@ -203,12 +215,7 @@ def flow_file(path, build, name, arguments, environment, seconds):
         return []
     if not report.exists():
         return [Outcome(path.name, "failed", tail(ended.text))]
-    by_name = {}
-    for case in xml.etree.ElementTree.parse(report).iter("testcase"):
-        item = case_outcome(case)  # a test and its teardown can be two of the same name
-        if item.name not in by_name or item.state == "failed":
-            by_name[item.name] = item
-    found = list(by_name.values())
+    found = report_outcomes(report)
     if ended.status not in (0, 1) or not found:
         found.append(Outcome(path.name, "failed", tail(ended.text)))
     return found
@@ -323,6 +330,24 @@ def step_pythons(long):
         return list(itertools.chain.from_iterable(workers.map(cases, MATRIX_VERSIONS)))
 
 
+def step_sdk(long):
+    """The Python SDK, in an environment that has the packages it is tested against."""
+    here = pythons(long)
+    python = str(ROOT / "build" / "sdk-venv" / "bin" / "python")
+    environment = {"FUMEHOOD_TEST_VERSIONS": "\n".join("%s %s" % item for item in here.items())}
+    paths = sorted((ROOT / "sdk" / "python" / "tests").glob("test_*.py"))
+    with concurrent.futures.ThreadPoolExecutor(FLOWS_AT_ONCE) as workers:
+        return list(itertools.chain.from_iterable(workers.map(
+            lambda path: flow_file(path, "build", "sdk-" + path.stem, (), environment, STEP_S_MAX,
+                                   python), paths)))
+
+
+def step_sdk_js(_long):
+    """The SDK for JavaScript, by Node's own test runner and in Chromium."""
+    return flow_file(ROOT / "sdk" / "js" / "test" / "test_sdk_js.py", "build", "sdk-js", (), {},
+                     STEP_S_MAX)
+
+
 def fuzz(path, seconds):
     """One fuzzer, on the inputs that are kept (test/data/fuzz) and those of earlier runs."""
     name = path.name
@@ -346,18 +371,60 @@ def step_fuzz(long):
     return found or [Outcome("fuzz", "failed", "build-clang has no fuzzers")]
 
 
+# ------------------------------------------------------------------------------ virtual machines
+
+def vm_step(folder, step):
+    """One program that has run in a machine (test/vm/inside.py)."""
+    name, text = step["name"], (folder / (step["name"] + ".log")).read_text(errors="replace")
+    report = folder / (name + ".xml")
+    if report.exists() and report.stat().st_size:
+        found = report_outcomes(report)
+    elif step["status"] == 77:
+        return [skipped(name, text.strip().rpartition("skipped: ")[2])]
+    else:
+        return unit_outcomes({"name": name, "stdout": text,
+                              "result": "OK" if step["status"] == 0 else "FAIL"})
+    if step["status"] not in (0, 1) or not found:
+        found.append(Outcome(name, "failed", tail(text)))
+    return found
+
+
+def step_vm(_long):
+    """The sandbox on Debian's own kernels."""
+    if os.geteuid() != 0:
+        return [skipped("vm", "needs root")]
+    place = ROOT / "build" / "vm"
+    for old in place.glob("results-*"):
+        shutil.rmtree(old)
+    ended = run(["test/vm/run"], "vm.log", {"FUMEHOOD_PYTHON": sys.executable}, LONG_S_MAX)
+    if not shutil.which("qemu-system-x86_64"):
+        return [skipped("vm", "missing optional component qemu-system-x86")]
+    found = []
+    for folder in sorted(place.glob("results-*")):
+        for step in json.loads((folder / "steps.json").read_text()):
+            found += [item._replace(name="Linux %s: %s" % (folder.name[8:], item.name))
+                      for item in vm_step(folder, step)]
+    if ended.status not in (0, 1) or not found:
+        found.append(Outcome("vm", "failed", tail(ended.text)))
+    return found
+
+
 STEPS = {
     "form": (step_form, "layers and form of the sources"),
     "man": (step_man, "man pages"),
     "unit": (step_unit, "unit tests"),
     "flow": (step_flow, "flow tests"),
     "pythons": (step_pythons, "cases with every CPython"),
+    "sdk": (step_sdk, "the Python SDK"),
+    "sdk-js": (step_sdk_js, "the SDK for JavaScript"),
     "clang": (step_clang_build, "clang, warnings are errors"),
     "fuzz": (step_fuzz, "fuzzers"),
     "asan": (step_asan_build, "build with ASan and UBSan"),
     "unit-asan": (step_unit_asan, "unit tests, sanitized"),
     "flow-asan": (step_flow_asan, "flow tests, sanitized"),
+    "vm": (step_vm, "sandbox on other kernels"),
 }
+ONLY_LONG = ("vm",)  # or when they are named
 
 
 def main(argv):
@@ -365,12 +432,12 @@ def main(argv):
     names = [word for word in argv[1:] if word not in ("--long", "--list")]
     if "--list" in argv or not set(names) <= set(STEPS):
         for name, (_, title) in STEPS.items():
-            print("%-10s %s" % (name, title))
+            print("%-10s %s%s" % (name, title, ", with --long" * (name in ONLY_LONG)))
         return 0 if "--list" in argv else 2
     LOGS.mkdir(parents=True, exist_ok=True)
     tally, failures = collections.Counter(), []
     for name, (step, title) in STEPS.items():
-        if names and name not in names:
+        if names and name not in names or not names and name in ONLY_LONG and not long:
             continue
         start = time.monotonic()
         found = step(long)

@@ -9,7 +9,7 @@ Each wait is bounded by WAIT_S, which is for a broken product and measures nothi
 
 Environment: FUMEHOOD_BUILD (build directory, default ./build), FUMEHOOD_PYTHON (the sessions'
 Python, default build/check-venv), FUMEHOOD_SHARED (default ../shared), FUMEHOOD_LONG=1 (the long
-forms).
+forms), FUMEHOOD_TEST_WAIT_S (another WAIT_S, for a machine that is very slow).
 """
 import base64
 import fcntl
@@ -28,8 +28,8 @@ import time
 
 from process_kit import (  # noqa: F401 (handed on)
     HOUSE_PREFIX, HOUSES, WAIT_S,
-    children, command_of, is_alive, kill, link_proc, list_proc, memory_peak, mounts,
-    parent_of, pids, read_proc, wait_gone, wait_readable,
+    children, command_of, init_of, is_alive, kill, link_proc, list_proc, memory_peak, mounts,
+    parent_of, pids, read_proc, spawner_of, wait_gone, wait_readable,
 )
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent

@@ -16,8 +16,8 @@ import time
 BUILD = pathlib.Path(os.environ["FUMEHOOD_BUILD"]).resolve()
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 HEADER = struct.Struct("=BBHI")
-ENTER = struct.Struct("=BBHIQQQQ64s")
-FDS, FDS_MIN = 13, 4
+ENTER = struct.Struct("=BBHIQQQQQ64s")
+FDS, FDS_MIN = 17, 4
 WAIT_S = 20  # for what takes milliseconds on an idle machine
 
 
@@ -64,7 +64,7 @@ class Keeper:
         err, err_w = os.pipe()
         null = os.open("/dev/null", os.O_RDONLY)
         fds = array.array("i", ([null, out_w, err_w] + [null] * FDS)[:count])
-        message = ENTER.pack(ord("E"), 0, 0, cell, 0, 0, 0, 0, b"/workspace") + pad
+        message = ENTER.pack(ord("E"), 0, 0, cell, 0, 0, 0, 0, 0, b"/workspace") + pad
         try:
             self.sock.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         finally:

@@ -69,7 +69,7 @@ class UserHouse(House):
     def copy_programs(self):
         place = self.dir / "libexec"
         place.mkdir()
-        for name in ("fumehood", "fumehood-keeper", "fumehood-pool"):
+        for name in ("fumehood", "fumehood-keeper", "fumehood-pool", "fumehood-zip"):
             shutil.copy(BUILD / name, place)
         shutil.copytree(BUILD / "python", place / "python")
         self.program = str(place / "fumehood")

@@ -10,7 +10,7 @@ import time
 
 HOUSE_PREFIX = "fumehood-test-"
 HOUSES = []  # the directories of this process's houses
-WAIT_S = 60
+WAIT_S = int(os.environ.get("FUMEHOOD_TEST_WAIT_S") or 60)
 
 
 def wait_readable(fd, until, what):
@@ -100,6 +100,18 @@ def memory_peak(pid):
 
 def children(pid):
     return [other for other in pids() if parent_of(other) == pid]
+
+
+def spawner_of(keeper):
+    """The process that builds a keeper's boxes."""
+    spawner, = children(keeper)
+    return spawner
+
+
+def init_of(keeper):
+    """The first process of a keeper's box."""
+    init, = children(spawner_of(keeper))
+    return init
 
 
 def mounts():

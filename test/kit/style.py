@@ -13,11 +13,14 @@ import sys
 COLUMNS = 100
 LINES = 650          # "up to about 500", with room for the table that a test may be
 FUNCTION_LINES = 80  # "fits a screen"
-FOLDERS = ("src", "include", "python", "test", "tools", "bench", "examples", ".ci")
+FOLDERS = ("src", "include", "python", "sdk", "test", "tools", "bench", "examples", ".ci")
+ENDINGS = (".c", ".h", ".py", ".sh", ".build", ".ts", ".mjs")
+NOT_OURS = ("__pycache__", "node_modules", "dist")
 FILES = ("try", "check", "meson.build", "meson_options.txt")
 UNFINISHED = re.compile(r"\b(" + "|".join(("TO" "DO", "FIX" "ME", "X" "XX", "HA" "CK")) + r")\b")
 TYPEDEF = re.compile(r"^\s*typedef\s+(struct|union|enum)\b")
-PYTHON_OLDEST = (3, 9)  # what the zygote must run on
+PYTHON_OLDEST = (3, 9)  # what the zygote and the SDK must run on
+OLDEST_FOLDERS = (os.path.join("python", ""), os.path.join("sdk", "python", "fumehood", ""))
 
 
 def sources(root):
@@ -26,9 +29,9 @@ def sources(root):
             yield name
     for folder in FOLDERS:
         for top, folders, names in os.walk(os.path.join(root, folder)):
-            folders[:] = sorted(name for name in folders if name != "__pycache__")
+            folders[:] = sorted(name for name in folders if name not in NOT_OURS)
             for name in sorted(names):
-                if name.endswith((".c", ".h", ".py", ".sh", ".build")) or folder == ".ci":
+                if name.endswith(ENDINGS) or folder == ".ci":
                     yield os.path.relpath(os.path.join(top, name), root)
 
 
@@ -71,7 +74,7 @@ def check_c(lines):
 
 def check_python(path, text):
     """Complaints about Python: it must be read by the oldest one that it is for."""
-    oldest = PYTHON_OLDEST if path.startswith("python" + os.sep) else sys.version_info[:2]
+    oldest = PYTHON_OLDEST if path.startswith(OLDEST_FOLDERS) else sys.version_info[:2]
     try:
         ast.parse(text, path, feature_version=oldest)
     except SyntaxError as error:
@@ -92,6 +95,8 @@ def complaints(root):
             found += check_c(lines)
         elif path.endswith(".py"):
             found += check_python(path, text)
+        elif path.endswith((".ts", ".mjs")) and not text.startswith("/**"):
+            found.append((1, "no comment that says how the file works"))
         for number, why in sorted(found):
             yield path, number, why
 
