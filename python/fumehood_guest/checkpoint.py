@@ -27,7 +27,9 @@ def obey(guest, number, fds):
             raise NotImplementedError("a free-threaded Python cannot be copied")
         guest.streams.flush()
         _guest.flush_c()
-        body = wire.to_json(restore.before_copy(guest))
+        lacks = restore.before_copy(guest)
+        threads = bool(lacks.get("threads"))
+        body = wire.to_json(lacks)
         random = sys.modules.get("random")
         dice = random.getstate() if random is not None else None
         plugged = _guest.copy(fds[0], number, body)
@@ -37,7 +39,7 @@ def obey(guest, number, fds):
     if plugged is None:
         practise(guest)
     else:
-        wake(guest, plugged, random, dice)
+        wake(guest, plugged, random, dice, threads)
 
 
 def practise(guest):
@@ -58,10 +60,12 @@ def refuse(number, fds, error):
     wire.emit(_guest.COPY_FAILED, wire.to_json(body), cell=number)
 
 
-def wake(guest, plugged, random, dice):
+def wake(guest, plugged, random, dice, threads):
     """This process is the guest from now on."""
     state.owner = _getpid()
     guest.interrupts.forget()
+    if threads:
+        guest.streams.replace()
     if dice is not None:
         random.setstate(dice)
     guest.hello(restore.after_wake(guest, plugged))

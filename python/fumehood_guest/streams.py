@@ -120,22 +120,27 @@ class Streams:
     def renew(self):
         """A new cell is a new start: a closed or deleted stream is replaced."""
         if self.stdout.closed or self.stderr.closed:
-            _no_fast()
-            self.last = None
-            old = self.stdout, self.stderr
-            self.open()
-            for name, gone in zip(("stdout", "stderr"), old):
-                new = getattr(self, name)
-                if getattr(sys, name, None) is gone:
-                    setattr(sys, name, new)
-                if getattr(sys, "__%s__" % name, None) is gone:
-                    setattr(sys, "__%s__" % name, new)
+            self.replace()
         if self.stdin.closed:  # exit() closes it
             self.stdin = Input()
         for name in ("stdout", "stderr", "stdin"):
             stream = getattr(sys, name, self)
             if stream is self or getattr(stream, "closed", False) is True:
                 setattr(sys, name, getattr(self, name))
+
+    def replace(self):
+        """New ones in the places of both. Also in a copy that was woken: a thread that is not in it
+        may have held the lock of a buffer."""
+        _no_fast()
+        self.last = None
+        old = self.stdout, self.stderr
+        self.open()
+        for name, gone in zip(("stdout", "stderr"), old):
+            new = getattr(self, name)
+            if getattr(sys, name, None) is gone:
+                setattr(sys, name, new)
+            if getattr(sys, "__%s__" % name, None) is gone:
+                setattr(sys, "__%s__" % name, new)
 
     def install(self):
         self.stdin = Input()
