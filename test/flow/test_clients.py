@@ -397,7 +397,8 @@ def test_queue_limit(house):
             keeper.start("1")
         assert refused.value.code == "busy"
         assert keeper.ask("status")["queue"] == ["q0", "q1", "q2"]
-        assert keeper.ask("interrupt", cell="q1")["interrupted"] is False
+        assert keeper.ask("interrupt", cell="q1")["interrupted"] is True
+        assert keeper.finished("q1").status == "cancelled"
         assert keeper.ask("interrupt", cell="long")["interrupted"] is True
         assert keeper.finished("long").status == "interrupted"
         assert keeper.finished("q2").status == "ok"
