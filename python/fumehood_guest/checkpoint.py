@@ -9,6 +9,7 @@ later. So its state is kept. (numpy's is not touched by a fork.)
 """
 __builtins__ = dict(__builtins__)
 
+import errno
 import os
 import sys
 
@@ -22,9 +23,10 @@ def obey(guest, number, fds):
     """GUEST_COPY. Returns in the guest, and again in each copy of it that is woken."""
     if not fds:
         return
+    begun = False
     try:
         if not hasattr(_guest, "copy"):
-            raise NotImplementedError("a free-threaded Python cannot be copied")
+            raise OSError(errno.EOPNOTSUPP, "a free-threaded Python cannot be copied")
         guest.streams.flush()
         _guest.flush_c()
         lacks = restore.before_copy(guest)
@@ -32,9 +34,12 @@ def obey(guest, number, fds):
         body = wire.to_json(lacks)
         random = sys.modules.get("random")
         dice = random.getstate() if random is not None else None
+        begun = True  # from here on the descriptor is closed in any case
         plugged = _guest.copy(fds[0], number, body)
     except Exception as error:
-        refuse(number, fds, error)
+        if not begun:
+            os.close(fds[0])
+        refuse(number, error)
         return
     if plugged is None:
         practise(guest)
@@ -52,10 +57,8 @@ def practise(guest):
         pass  # the next cell is only slower
 
 
-def refuse(number, fds, error):
-    """There is no copy. The copying closes the descriptor in any case once it has begun."""
-    if not isinstance(error, OSError):
-        os.close(fds[0])
+def refuse(number, error):
+    """There is no copy."""
     body = {"errno": getattr(error, "errno", None) or 0, "message": str(error)}
     wire.emit(_guest.COPY_FAILED, wire.to_json(body), cell=number)
 

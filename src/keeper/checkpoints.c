@@ -363,7 +363,7 @@ void checkpoints_failed(struct checkpoints *checkpoints, uint32_t number, bool c
 		return;
 	if (!came) {
 		checkpoints->why = *err;
-		if (strstr(err->text, "free-threaded"))
+		if (err->code == ERR_UNSUPPORTED)
 			checkpoints->unsupported = true;
 		checkpoint_refuse_waiter(checkpoint, err);
 		checkpoint_tell(checkpoints, checkpoint, "failed", err->text);

@@ -10,8 +10,9 @@
  * ASKING is to a question about the variables (asks.c) and its answer what RUNNING is to a cell and
  * its end.
  *
- * One cell runs at a time. When the interpreter dies, its cell is finished with what is known, and
- * a new one is started in the same box (state "reset"); only the variables are gone. A start that
+ * One cell runs at a time. When the interpreter dies, its newest copy is woken in the same box, and
+ * its cell is finished when that has answered (back.h); where there is none, a new one is started
+ * (state "reset"), and the variables are gone. A start that
  * fails leaves the session BROKEN: it answers, refuses to run, and `restart` tries again.
  */
 #ifndef FH_KEEPER_SESSION_H

@@ -3,6 +3,7 @@
  */
 #include "engine/python/guests.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
@@ -195,7 +196,8 @@ static void read_failure(struct err *err, const struct channel_message *message)
 		json_parse(message->body, message->body_len, &JSON_LIMITS, NULL);
 	const char *words = json_get_string(body, "message");
 
-	err_set(err, ERR_ENGINE, "no copy of the interpreter can be made: %.160s",
+	err_set(err, json_get_int(body, "errno", 0) == EOPNOTSUPP ? ERR_UNSUPPORTED : ERR_ENGINE,
+		"no copy of the interpreter can be made: %.160s",
 		words ? words : "no reason was given");
 }
 
