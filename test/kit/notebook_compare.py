@@ -86,6 +86,11 @@ def normal_outputs(outputs, folder):
     return made
 
 
+def in_order(outputs):
+    """ipykernel's, whose thread for what children write may come after the value of the cell."""
+    return sorted(outputs, key=lambda output: output["output_type"] == "execute_result")
+
+
 def differences_of_cell(theirs, ours):
     if [item["kind"] for item in theirs] != [item["kind"] for item in ours]:
         return [("outputs", theirs, ours)]
@@ -103,7 +108,7 @@ def differences(theirs, ours, their_folder, our_folder):
             continue
         if their.execution_count != our.execution_count:
             found[number, "count"] = their.execution_count, our.execution_count
-        sides = (normal_outputs(their.outputs, their_folder),
+        sides = (normal_outputs(in_order(their.outputs), their_folder),
                  normal_outputs(our.outputs, our_folder))
         for what, one, other in differences_of_cell(*sides):
             found[number, what] = one, other

@@ -13,6 +13,7 @@ values and errors become what Jupyter makes of them.
 """
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -212,20 +213,23 @@ class NotebookSerializer:
 
 
 def _put_aside(path: pathlib.Path) -> None:
-    """Gives what is there another name: the record of an earlier run is nobody's to overwrite."""
-    number = 1
-    while path.exists():
+    """Gives what is there another name: the record of an earlier run is nobody's to overwrite.
+
+    It keeps its old name, too, until the new notebook takes that: whoever reads finds one of the
+    two at any moment."""
+    if not path.exists():
+        return
+    for number in itertools.count(1):
         aside = path.with_name("%s-%d%s" % (path.stem, number, path.suffix))
+        if aside.exists():
+            if aside.samefile(path):  # one that was killed here had come so far
+                return
+            continue
         try:
             os.link(path, aside)  # fails when the name is taken
         except FileExistsError:
-            number += 1
             continue
         except OSError:  # a file system without links
-            if aside.exists():
-                number += 1
-                continue
             os.rename(path, aside)
-        else:
-            path.unlink()
         logger.warning("%s was there: it is %s now", path, aside.name)
+        return
