@@ -23,7 +23,6 @@ def obey(guest, number, fds):
     """GUEST_COPY. Returns in the guest, and again in each copy of it that is woken."""
     if not fds:
         return
-    begun = False
     try:
         if not hasattr(_guest, "copy"):
             raise OSError(errno.EOPNOTSUPP, "a free-threaded Python cannot be copied")
@@ -34,12 +33,9 @@ def obey(guest, number, fds):
         body = wire.to_json(lacks)
         random = sys.modules.get("random")
         dice = random.getstate() if random is not None else None
-        begun = True  # from here on the descriptor is closed in any case
-        plugged = _guest.copy(fds[0], number, body)
+        plugged = _guest.copy(fds[0], number, body)  # closes it, but not when it fails
     except Exception as error:
-        if not begun:
-            os.close(fds[0])
-        refuse(number, error)
+        refuse(fds[0], number, error)
         return
     if plugged is None:
         practise(guest)
@@ -57,10 +53,13 @@ def practise(guest):
         pass  # the next cell is only slower
 
 
-def refuse(number, error):
-    """There is no copy."""
+def refuse(control, number, error):
+    """There is no copy: said in its name, so that it is heard before the end of its socket."""
     body = {"errno": getattr(error, "errno", None) or 0, "message": str(error)}
-    wire.emit(_guest.COPY_FAILED, wire.to_json(body), cell=number)
+    try:
+        _guest.send(control, _guest.COPY_FAILED, 0, number, wire.to_json(body))
+    finally:
+        os.close(control)
 
 
 def wake(guest, plugged, random, dice, threads):

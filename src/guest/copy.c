@@ -453,9 +453,11 @@ int copy_make(int control, uint32_t number, const char *body, size_t len,
 		set_oom_score(OOM_GUEST);
 	noted.marked = 1;
 	rc = make();
-	if (rc != 0) {
+	if (rc < 0)
+		return rc;
+	if (rc > 0) {
 		close(control);
-		return rc < 0 ? rc : 1;
+		return 1;
 	}
 	if (settle_down(control, plugged) < 0)
 		_exit(1);

@@ -118,9 +118,10 @@ struct copy_plugged {
 
 /*
  * Makes a sleeping copy of this process, which tells GUEST_COPIED with this body (JSON, short) on
- * `control`, the keeper's; that is closed here. The GIL is held throughout and Python's fork hooks
- * run. Returns 1 in the process that has called; 0, each time that the copy is woken, in a living
- * copy of it, whose descriptors 1 to 3 are new and *plugged is filled; -errno when there is none.
+ * `control`, the keeper's; that is closed here unless it fails. The GIL is held throughout and
+ * Python's fork hooks run. Returns 1 in the process that has called; 0, each time that the copy is
+ * woken, in a living copy of it, whose descriptors 1 to 3 are new and *plugged is filled; -errno
+ * when there is none.
  */
 int copy_make(int control, uint32_t number, const char *body, size_t len,
 	      struct copy_plugged *plugged);

@@ -62,8 +62,8 @@ enum guest_message {
 	 * installed in the session */
 	GUEST_ENVIRONMENT = 'V',
 	/* Between two cells: make a sleeping copy of yourself. cell: its number, never used again
-	 * in the session; one descriptor: its control socket. GUEST_COPIED on that socket answers
-	 * it, or GUEST_COPY_FAILED on the guest's own */
+	 * in the session; one descriptor: its control socket. On that socket
+	 * GUEST_COPIED answers it, or GUEST_COPY_FAILED */
 	GUEST_COPY = 'C',
 	/* To a copy, which answers by end of file to its end, else by GUEST_COPY_FAILED: make a
 	 * living copy of yourself. GUEST_WAKE_FDS descriptors. Its GUEST_HELLO follows on the

@@ -178,6 +178,7 @@ void checkpoints_cell_kept(struct checkpoints *checkpoints, const struct cell *c
 	}
 	checkpoints->cells[checkpoints->depth++] = cell->number;
 	checkpoints->execution_count = execution_count;
+	checkpoints->why = (struct err)ERR_INIT; /* it was about another state */
 }
 
 bool checkpoints_exact(const struct checkpoints *checkpoints)

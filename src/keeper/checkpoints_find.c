@@ -123,6 +123,7 @@ const struct cell *checkpoints_went_back(struct checkpoints *checkpoints, uint32
 			checkpoint_drop(checkpoints, c);
 	}
 	checkpoints->depth = shared;
+	checkpoints->why = (struct err)ERR_INIT; /* it was about another state */
 	while (to && checkpoints->depth < to->depth)
 		checkpoints_cell_kept(
 			checkpoints, checkpoint_cell_at(checkpoints, to->cells, checkpoints->depth),
@@ -147,6 +148,8 @@ struct json *checkpoints_origin(const struct checkpoints *checkpoints, uint32_t 
 	checkpoint_set_cell(origin, "cell",
 			    checkpoint ? checkpoint_last_cell(checkpoints, checkpoint) : NULL);
 	json_set_int(origin, "cells", cells_count(checkpoints->session->cells));
+	json_set_int(origin, "asks", checkpoints->session->asked.count);
+	json_set_int(origin, "execution_count", checkpoint ? checkpoint->execution_count : 0);
 	return origin;
 }
 

@@ -42,7 +42,7 @@ struct checkpoints {
 	uv_timer_t *timer;
 	bool unsupported;
 	bool forked;    /* the state before the first cell is another session's */
-	struct err why; /* the last copy that failed; ERR_OK: none has since one came */
+	struct err why; /* why the present state's last copy failed; ERR_OK: none has */
 };
 
 /* A new entry for the present state, without a copy; the list owns it. `name` is copied; NULL: an

@@ -177,6 +177,20 @@ def test_none_are_made(house):
         assert keeper.ask("rollback", to="A")["rolled_back"] == ["c4"]
 
 
+def test_a_copy_that_failed_is_not_the_next_states_failure(house):
+    """Where no process can be made there is no copy; when one can again, an atomic cell has its."""
+    session = house.session(limits={"checkpoints": 0})
+    with house.keeper(session) as keeper:
+        keeper.run("import resource\nhard = resource.getrlimit(resource.RLIMIT_NPROC)[1]\n"
+                   "resource.setrlimit(resource.RLIMIT_NPROC, (0, hard))")
+        with pytest.raises(Refused, match="no copy of the interpreter can be made"):
+            keeper.ask("checkpoint", name="never")
+        keeper.run("resource.setrlimit(resource.RLIMIT_NPROC, (hard, hard))")
+        assert keeper.run("x = 1", atomic=True).status == "ok"
+        assert keeper.run("x = 2; raise ValueError", atomic=True).finished["state"] == "rolled_back"
+        assert keeper.run("x").result == "1"
+
+
 def test_limit_changes_while_it_lives(keeper):
     run(keeper, "x = 1")
     keeper.ask("limits", set={"checkpoints": 0})

@@ -64,6 +64,7 @@ class Player:
         self.number = 0
         self.cells = {}      # all of them, by id
         self.timeline = []   # of Played
+        self.inherited = 0   # how many of these, from the first, a branch has of its parent
         self.named = {}      # name -> the timeline when it was made
         self.paths = []      # timelines as they were before something was undone
         self.committed = set()  # ids of cells after which a state was said to sleep
@@ -97,8 +98,9 @@ class Player:
                        self.committed)
         self.undo(ids, "lost" if state == "recovered" else "gone")
         if state == "recovered":
-            last = event.get("recovers_to", self.ids()[-1] if self.timeline else None)
-            self.check([last] == (self.ids()[-1:] or [None]), "recovers_to", event, self.ids())
+            own = self.ids()[self.inherited:]  # of none of its own a branch says nothing
+            last = event.get("recovers_to", own[-1] if own else None)
+            self.check([last] == (own[-1:] or [None]), "recovers_to", event, self.ids())
         else:
             self.committed.clear()
 
@@ -194,8 +196,8 @@ class Player:
         cell = self.send("import threading, os\n"
                          "threading.Timer(%.3f, os._exit, [9]).start()"
                          % self.rng.choice((0.01, 0.03, 0.06)))
-        self.keeper.finished(cell.id)
-        if not any(event["type"] == "died" and event["seq"] > 0 for event in
+        died = self.keeper.finished(cell.id).status == "died"  # it was slower than the timer
+        if not died and not any(event["type"] == "died" and event["seq"] > 0 for event in
                    self.keeper.events[self.seen:]):
             self.keeper.event("died")
         self.catch_up()
@@ -316,6 +318,7 @@ class Player:
             branch.rng = self.rng
             branch.log = self.log
             branch.timeline = list(self.timeline)
+            branch.inherited = len(self.timeline)
             branch.number = 1000 * (1 + len(self.paths))
             branch.step_probe()
             for _ in range(self.rng.randint(1, 4)):

@@ -237,6 +237,11 @@ static bool hear(struct sleeper *sleeper)
 			more = false;
 		} else if (message.header.type == GUEST_MEASURED) {
 			measured(sleeper, &message);
+		} else if (message.header.type == GUEST_COPY_FAILED &&
+			   sleeper->state == SLEEPER_COMING) {
+			read_failure(&err, &message);
+			gone(sleeper, &err);
+			more = false;
 		} else if (message.header.type == GUEST_COPY_FAILED && waking &&
 			   waking->waking == sleeper->number) {
 			read_failure(&err, &message);
@@ -309,28 +314,16 @@ struct sleeper *guests_copy(struct guests *guests, struct python *python, struct
 	return sleeper;
 }
 
-/* The oldest copy of `python`'s that is on its way (`number` 0), or that with this number. */
-static struct sleeper *coming(const struct python *python, uint32_t number)
+/* The oldest copy of `python`'s that is on its way. */
+static struct sleeper *coming(const struct python *python)
 {
 	struct sleeper *found = NULL;
 
 	for (struct sleeper *sleeper = python->params.guests->sleepers; sleeper;
 	     sleeper = sleeper->next)
-		if (sleeper->python == python && sleeper->state == SLEEPER_COMING &&
-		    (!number || sleeper->number == number))
+		if (sleeper->python == python && sleeper->state == SLEEPER_COMING)
 			found = sleeper;
 	return found;
-}
-
-void python_copy_failed(struct python *python)
-{
-	struct sleeper *sleeper = coming(python, python->message.header.cell);
-	struct err err = ERR_INIT;
-
-	if (!sleeper || !python->message.header.cell)
-		return;
-	read_failure(&err, &python->message);
-	gone(sleeper, &err);
 }
 
 void guests_await(struct python *python, unsigned ms)
@@ -338,7 +331,7 @@ void guests_await(struct python *python, unsigned ms)
 	int64_t until = clock_monotonic_us() + ms * INT64_C(1000);
 	struct sleeper *sleeper;
 
-	while ((sleeper = coming(python, 0))) {
+	while ((sleeper = coming(python))) {
 		struct pollfd control = {.fd = sleeper->control, .events = POLLIN};
 		int64_t left_us = until - clock_monotonic_us();
 
@@ -355,7 +348,7 @@ void guests_settle(struct python *python)
 
 	guests_await(python, SETTLE_MS_MAX);
 	err_set(&err, ERR_TIMEOUT, "the copy of the interpreter did not come");
-	while ((sleeper = coming(python, 0)))
+	while ((sleeper = coming(python)))
 		gone(sleeper, &err);
 }
 

@@ -97,9 +97,6 @@ void python_pool_ready(struct python *python); /* the pool has said something, o
 
 int python_wake(struct engine *engine, uint32_t number, struct err *err);
 
-/* guests.c: python->message is a GUEST_COPY_FAILED of the guest itself. */
-void python_copy_failed(struct python *python);
-
 /* output.c: reads what is there, in order. False when the guest's control socket has closed. */
 bool python_pump(struct python *python);
 void python_drain(struct python *python);     /* what FIONREAD says, of both pipes */

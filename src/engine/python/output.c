@@ -196,10 +196,6 @@ static void handle_message(struct python *python)
 		answer_message(python);
 		return;
 	}
-	if (header->type == GUEST_COPY_FAILED) {
-		python_copy_failed(python);
-		return;
-	}
 	/* Output may name any cell that has run; a prompt only the one that runs. */
 	if (header->cell == 0 || header->cell > python->cell || python->state == PYTHON_STARTING) {
 		garbage_met(python);
