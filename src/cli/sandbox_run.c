@@ -5,8 +5,8 @@
  *	the output ──> its exit status
  *
  * What the kernel limits for each process, or for the box by a control group, it limits here too.
- * Where there is no control group, memory is looked at ten times a second, as a keeper does. Nobody
- * looks at the size of the workspace, and there is no proxy: that is said, not passed over.
+ * Where there is no control group, memory is looked at ten times a second, as a keeper does; so is
+ * what a private workspace takes (sandbox_disk.h). Hosts are reached by a proxy (sandbox_net.h).
  */
 #include <errno.h>
 #include <limits.h>
@@ -17,10 +17,13 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cli/sandbox.h"
+#include "cli/sandbox_disk.h"
+#include "cli/sandbox_net.h"
 #include "cli/sandbox_streams.h"
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "sandbox/box.h"
+#include "sandbox/proxy_variables.h"
 #include "sandbox/report.h"
 
 enum { EXIT_TIMEOUT = 124, EXIT_NOT_RUN = 126, EXIT_NOT_THERE = 127, EXIT_SIGNAL = 128 };
@@ -28,6 +31,8 @@ enum { WATCH_MS = 100 };
 
 struct running {
 	struct box *box;
+	struct sandbox_net net;
+	struct sandbox_disk disk;
 	struct sandbox_streams streams;
 	const struct policy *policy;
 	int signal_fd;
@@ -35,31 +40,21 @@ struct running {
 	int status;       /* as waitpid(2) gives it; -1: it runs */
 	int64_t until_us; /* monotonic; INT64_MAX: no end */
 	bool late;
-	bool watched; /* memory, or processor time */
+	bool watched; /* memory, processor time, or the workspace */
 	bool killed;  /* for one of these */
 };
 
 static void running_release(struct running *running)
 {
 	box_free(running->box);
+	sandbox_disk_close(&running->disk);
+	sandbox_net_close(&running->net);
 	streams_close(&running->streams);
 	if (running->signal_fd >= 0)
 		close(running->signal_fd);
 }
 
 /* --- what it finds -------------------------------------------------------------------------- */
-
-/* Sets one variable, in place of another of its name. */
-static void put_variable(const char **envp, size_t *count, const char *text)
-{
-	size_t len = strcspn(text, "=") + 1;
-	size_t i = 0;
-
-	while (i < *count && strncmp(envp[i], text, len) != 0)
-		i++;
-	envp[i] = text;
-	*count += i == *count;
-}
 
 static size_t count_of(const char *const *strings)
 {
@@ -71,30 +66,61 @@ static size_t count_of(const char *const *strings)
 }
 
 /* Nothing of our own environment but what the policy names. */
-static const char **make_environment(const struct running *running, bool terminal, char **home,
-				     char **tmp, char **term)
-{
-	const char *const usual[] = {
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
-		"USER=user", "LOGNAME=user"};
-	const char *const *asked = running->policy->env;
-	const char **envp =
-		mem_zalloc((sizeof(usual) / sizeof(*usual) + count_of(asked) + 4) * sizeof(*envp));
-	const char *type = getenv("TERM");
-	size_t count = 0;
+struct variables {
+	char **items; /* "NAME=value", NULL-terminated */
+	size_t count;
+};
 
-	*home = mem_format("HOME=%s", box_workspace(running->box));
-	*tmp = mem_format("TMPDIR=%s", running->policy->tmp ? running->policy->tmp : "/tmp");
-	*term = terminal && type ? mem_format("TERM=%s", type) : NULL;
-	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
-		put_variable(envp, &count, usual[i]);
-	put_variable(envp, &count, *home);
-	put_variable(envp, &count, *tmp);
-	if (*term)
-		put_variable(envp, &count, *term);
+static void variables_release(struct variables *variables)
+{
+	for (size_t i = 0; i < variables->count; i++)
+		free(variables->items[i]);
+	free(variables->items);
+}
+
+/* Sets one variable, in place of another of its name; takes the text. */
+static void put_text(struct variables *variables, char *text)
+{
+	size_t len = strcspn(text, "=") + 1;
+	size_t i = 0;
+
+	while (i < variables->count && strncmp(variables->items[i], text, len) != 0)
+		i++;
+	if (i < variables->count) {
+		free(variables->items[i]);
+	} else {
+		variables->count++;
+		variables->items = mem_resize(variables->items, variables->count + 1,
+					      sizeof(*variables->items));
+		variables->items[variables->count] = NULL;
+	}
+	variables->items[i] = text;
+}
+
+static void put_variable(void *data, const char *name, const char *value)
+{
+	put_text(data, mem_format("%s=%s", name, value));
+}
+
+static void put_variables(const struct running *running, bool terminal,
+			  struct variables *variables)
+{
+	const char *const *asked = running->policy->env;
+	const char *type = getenv("TERM");
+
+	put_variable(variables, "PATH",
+		     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	put_variable(variables, "LANG", "C.UTF-8");
+	put_variable(variables, "USER", "user");
+	put_variable(variables, "LOGNAME", "user");
+	put_variable(variables, "HOME", box_workspace(running->box));
+	put_variable(variables, "TMPDIR", running->policy->tmp ? running->policy->tmp : "/tmp");
+	if (terminal && type)
+		put_variable(variables, "TERM", type);
+	if (running->net.port)
+		proxy_variables(&running->net.hosts, running->net.port, put_variable, variables);
 	for (size_t i = 0; asked && asked[i]; i++)
-		put_variable(envp, &count, asked[i]);
-	return envp;
+		put_text(variables, mem_string(asked[i]));
 }
 
 static const char *path_of(const char *const *envp)
@@ -168,18 +194,6 @@ static struct box *build(struct sandbox_policy *made, struct err *err)
 	return box;
 }
 
-static int check_policy(const struct sandbox_policy *made, struct err *err)
-{
-	if (made->policy.net && made->policy.net[0])
-		return err_set(err, ERR_UNSUPPORTED,
-			       "a program that runs alone has no network, and no proxy to hosts: "
-			       "leave --allow-net out, or run it in a session, by "
-			       "fumehood run --allow-net HOST -c '!CMD'");
-	if (json_has(made->wish.json, "disk_bytes") || json_has(made->wish.json, "disk_inodes"))
-		say("the size of the workspace is not limited for a program that runs alone");
-	return 0;
-}
-
 /* --- while it runs -------------------------------------------------------------------------- */
 
 /* Says which limits nobody holds here. */
@@ -187,7 +201,7 @@ static void look_at_limits(struct running *running)
 {
 	const struct policy *policy = running->policy;
 
-	running->watched = policy->cpu_s_max > 0 ||
+	running->watched = policy->cpu_s_max > 0 || running->disk.runs ||
 			   (policy->memory_bytes_max && !box_limit_how(running->box, BOX_MEMORY));
 	if (policy->cpus > 0 && !box_limit_how(running->box, BOX_CPUS))
 		say("processors cannot be limited here: no control group can be made");
@@ -211,6 +225,11 @@ static void watch(struct running *running)
 		   usage.memory_bytes > policy->memory_bytes_max) {
 		say("killed: it has used more than %llu bytes of memory",
 		    (unsigned long long)policy->memory_bytes_max);
+		running->killed = true;
+	} else if (sandbox_disk_over(&running->disk)) {
+		say("killed: its workspace holds more than %llu bytes or %llu files",
+		    (unsigned long long)policy->disk_bytes_max,
+		    (unsigned long long)policy->disk_inodes_max);
 		running->killed = true;
 	}
 	if (running->killed)
@@ -294,17 +313,31 @@ static int exit_status(const struct running *running, double timeout_s)
 					    : WEXITSTATUS(running->status);
 }
 
+/* The order matters: the proxy is forked while there is one thread and no pipe. */
+static int prepare(struct running *running, const struct sandbox_options *options, struct err *err)
+{
+	const struct policy *policy = running->policy;
+
+	if (sandbox_net_open(&running->net, running->box, policy->net, err) != 0 ||
+	    streams_open(&running->streams, options->terminal, err) != 0)
+		return -1;
+	if (policy->workspace_private &&
+	    sandbox_disk_open(&running->disk, policy->workspace, policy->disk_bytes_max,
+			      policy->disk_inodes_max, err) != 0)
+		return -1;
+	look_at_limits(running);
+	return 0;
+}
+
 static int run(struct running *running, const struct sandbox_options *options, struct err *err)
 {
-	cleanup_free char *home = NULL, *tmp = NULL, *term = NULL;
-	cleanup_free const char **envp =
-		make_environment(running, options->terminal, &home, &tmp, &term);
+	__attribute__((cleanup(variables_release))) struct variables variables = {.items = NULL};
 	int status;
 
-	if (streams_open(&running->streams, options->terminal, err) != 0)
+	if (prepare(running, options, err) != 0)
 		return say_err(err);
-	look_at_limits(running);
-	status = start(running, options->argv, envp);
+	put_variables(running, options->terminal, &variables);
+	status = start(running, options->argv, (const char *const *)variables.items);
 	if (status != 0)
 		return status;
 	streams_given(&running->streams);
@@ -331,11 +364,13 @@ int sandbox_run(const struct sandbox_options *options)
 		.status = -1,
 		.until_us = INT64_MAX,
 		.streams = SANDBOX_STREAMS_INIT,
+		.net = SANDBOX_NET_INIT,
+		.disk = SANDBOX_DISK_INIT,
 	};
 	struct err err = ERR_INIT;
 
 	running.policy = &made.policy;
-	if (sandbox_policy_make(&made, options, &err) != 0 || check_policy(&made, &err) != 0)
+	if (sandbox_policy_make(&made, options, &err) != 0)
 		return say_err(&err);
 	running.signal_fd = signals_open(&err);
 	if (running.signal_fd < 0)

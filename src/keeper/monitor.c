@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "keeper/checkpoints.h"
-#include "keeper/disk_use.h"
+#include "files/disk_use.h"
 #include "keeper/home.h"
 #include "keeper/session.h"
 

@@ -15,6 +15,7 @@
 #include "keeper/net_internal.h"
 #include "keeper/session.h"
 #include "keeper/spawner.h"
+#include "sandbox/proxy_variables.h"
 
 enum {
 	DESCRIPTORS_OWN = 128,      /* what the keeper needs for everything else */
@@ -22,27 +23,8 @@ enum {
 	SHOWN_RULES_MAX = 12,
 };
 
-/* Programs in the box reach their own loopback directly, unless the user has allowed the host's. */
-static const char *const LOOPBACK[] = {"localhost", "127.0.0.1", "::1"};
-
 /* --- rules -------------------------------------------------------------------------------------
  */
-
-static void hosts_end(struct hosts *hosts)
-{
-	hosts_release(hosts);
-}
-
-#define cleanup_hosts __attribute__((cleanup(hosts_end)))
-
-static int read_rules(struct hosts *hosts, const char *const *rules, struct err *err)
-{
-	for (; rules && *rules; rules++) {
-		if (hosts_add(hosts, *rules, strlen(*rules), err) != 0)
-			return -1;
-	}
-	return 0;
-}
 
 static void show_rules(struct net *net, const struct hosts *hosts)
 {
@@ -138,7 +120,7 @@ int net_box_started(struct session *session, struct err *err)
 {
 	cleanup_hosts struct hosts hosts = HOSTS_INIT;
 
-	if (read_rules(&hosts, session->policy.net, err) != 0)
+	if (hosts_add_all(&hosts, session->policy.net, err) != 0)
 		return -1;
 	return hosts.count > 0 ? open_proxy(session, &hosts, err) : 0;
 }
@@ -167,7 +149,7 @@ int net_set_rules(struct session *session, const char *const *rules, struct err 
 	cleanup_hosts struct hosts hosts = HOSTS_INIT;
 	struct net *net = session->home->net;
 
-	if (read_rules(&hosts, rules, err) != 0)
+	if (hosts_add_all(&hosts, rules, err) != 0)
 		return -1;
 	if (net && net->proxy) {
 		if (spawner_rules(session->spawner, &hosts, err) != 0)
@@ -202,38 +184,17 @@ void net_cell_ends(struct session *session)
 /* --- variables ---------------------------------------------------------------------------------
  */
 
-/* Whether a rule is about this name of the loopback. */
-static bool is_allowed(const struct hosts *hosts, const char *name)
+static void put_variable(void *data, const char *name, const char *value)
 {
-	for (size_t i = 0; i < hosts->count; i++) {
-		if (strcmp(hosts->rules[i].target.name, name) == 0)
-			return true;
-	}
-	return false;
+	json_set_string(data, name, value);
 }
 
 void net_add_variables(const struct session *session, struct json *variables)
 {
-	static const char *const names[] = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
-					    "http_proxy", "https_proxy", "all_proxy"};
 	const struct net *net = session->home->net;
-	cleanup_buf struct buf direct = BUF_INIT;
-	cleanup_free char *url = NULL;
 
-	if (!net || !net->proxy)
-		return;
-	url = mem_format("http://127.0.0.1:%u", net->port);
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		json_set_string(variables, names[i], url);
-	for (size_t i = 0; i < sizeof(LOOPBACK) / sizeof(*LOOPBACK); i++) {
-		if (is_allowed(proxy_rules(net->proxy), LOOPBACK[i]))
-			continue;
-		if (direct.len)
-			buf_append_char(&direct, ',');
-		buf_append_string(&direct, LOOPBACK[i]);
-	}
-	json_set_string(variables, "NO_PROXY", buf_bytes(&direct));
-	json_set_string(variables, "no_proxy", buf_bytes(&direct));
+	if (net && net->proxy)
+		proxy_variables(proxy_rules(net->proxy), net->port, put_variable, variables);
 }
 
 bool net_is_on(const struct session *session)

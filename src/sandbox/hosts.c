@@ -341,6 +341,15 @@ int hosts_add_list(struct hosts *hosts, const char *text, size_t len, struct err
 	}
 }
 
+int hosts_add_all(struct hosts *hosts, const char *const *rules, struct err *err)
+{
+	for (; rules && *rules; rules++) {
+		if (hosts_add(hosts, *rules, strlen(*rules), err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
 void hosts_release(struct hosts *hosts)
 {
 	free(hosts->rules);

@@ -80,7 +80,11 @@ int hosts_add(struct hosts *hosts, const char *text, size_t len, struct err *err
 /* Adds rules that are separated by commas, white space round each ignored. None is an error. */
 int hosts_add_list(struct hosts *hosts, const char *text, size_t len, struct err *err);
 
+/* Adds rules from a NULL-terminated list; NULL: none. */
+int hosts_add_all(struct hosts *hosts, const char *const *rules, struct err *err);
+
 void hosts_release(struct hosts *hosts);
+#define cleanup_hosts __attribute__((cleanup(hosts_release)))
 
 /* Appends the rule as hosts_add() reads it. */
 void hosts_write_rule(const struct hosts_rule *rule, struct buf *out);

@@ -15,7 +15,8 @@ import time
 import pytest
 
 from fumehood_kit import BUILD, FAULT, ROOT, USAGE, WAIT_S, wait_readable
-from process_kit import parent_of, pids, read_proc
+from process_kit import parent_of, pids, read_proc, wait_gone
+from site_kit import Server, make_site
 from user_kit import user_house  # noqa: F401 (a fixture)
 
 TIMEOUT, NOT_RUN, NOT_THERE = 124, 126, 127
@@ -358,14 +359,56 @@ def test_processor_time(home):
     assert run(home, "--policy", str(path), "--", "true").status == 0
 
 
-def test_what_only_a_session_has(home):
-    """Said, not passed over."""
-    net = run(home, "--allow-net", "pypi.org", "--", "true")
-    assert net.status == FAULT and "session" in net.err
+GET = ("import urllib.request as u, sys\n"
+       "for url in sys.argv[1:]:\n"
+       "    try: print(u.urlopen(url, timeout=30).status)\n"
+       "    except OSError as error: print(type(error).__name__, getattr(error, 'code', ''))\n")
+
+
+def test_hosts(home, tmp_path):
+    """Those that are allowed, and no others; what ignores the variables reaches nothing."""
+    site = Server(make_site(tmp_path))
+    program = "--", "/usr/bin/python3", "-c"
+    try:
+        rule = "localhost:%d" % site.port
+        result = run(home, "--allow-net", rule, *program, GET, site.url + "/hello.txt",
+                     "http://example.org/")
+        assert result.out.splitlines() == ["200", "HTTPError 403"], result
+        assert "network: example.org:80 is not among the allowed hosts" in result.err
+        assert run(home, *program, GET, site.url + "/hello.txt").out.startswith("URLError")
+        result = run(home, "--allow-net", rule, *program,
+                     "import socket; socket.create_connection(('127.0.0.1', %d))" % site.port)
+        assert result.status == 1 and "ConnectionRefusedError" in result.err
+    finally:
+        site.close()
+    assert not [pid for pid in pids() if b"fumehood-proxy" in read_proc(pid, "cmdline")
+                and str(site.port).encode() in read_proc(pid, "cmdline")]
     assert run(home, "--allow-net", "not a host", "--", "true").status == USAGE
-    disk = run(home, "--disk", "10M", "--", "true")
-    assert disk.status == 0 and "not limited" in disk.err
-    assert "not limited" not in run(home, "--", "true").err
+
+
+def test_hosts_end_with_us(home):
+    """Killed, it leaves neither the program nor the proxy."""
+    rule = "ends-with-us.example:443"
+    ours = home.popen("sandbox", "run", "--allow-net", rule, "--", "sh", "-c",
+                      "echo ready; exec sleep 3333", stdout=subprocess.PIPE)
+    assert ours.stdout.readline() == b"ready\n"
+    proxy, = [pid for pid in pids() if read_proc(pid, "cmdline").split(b"\0")[:-1] ==
+              [b"fumehood-proxy", rule.encode()]]
+    ours.kill()
+    ours.communicate()
+    assert wait_gone(proxy)
+    left, = pathlib.Path(home.env["TMPDIR"]).iterdir()
+    left.rmdir()  # nobody was there to do so
+
+
+def test_disk(home, folder):
+    """What a private workspace may take; that of the user is theirs."""
+    fill = "for i in $(seq 300); do head -c 1000000 /dev/zero > f$i; done; sleep %s"
+    result = shell(home, "--disk", "10M", script=fill % 1000)
+    assert result.status == 128 + signal.SIGKILL, result
+    assert "its workspace holds more than 10485760 bytes" in result.err
+    assert shell(home, "--disk", "1G", script=fill % 0).status == 0
+    assert shell(home, "--disk", "10M", "-w", str(home.folder()), script=fill % 1).status == 0
 
 
 def test_floor(home):

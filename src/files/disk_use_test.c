@@ -1,7 +1,7 @@
 /*
  * Counting a workspace: what is counted, and what is not followed.
  */
-#include "keeper/disk_use.h"
+#include "files/disk_use.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

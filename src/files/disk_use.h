@@ -1,8 +1,8 @@
 /*
  * What a workspace takes on the disk: bytes and files, counted by walking through it.
  */
-#ifndef FH_KEEPER_DISK_USE_H
-#define FH_KEEPER_DISK_USE_H
+#ifndef FH_FILES_DISK_USE_H
+#define FH_FILES_DISK_USE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

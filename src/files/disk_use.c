@@ -2,7 +2,7 @@
  * Folders that wait are kept as open descriptors, at most DEPTH_MAX of them, because their names
  * are the guest's and may be exchanged at any time; what lies deeper is not counted.
  */
-#include "keeper/disk_use.h"
+#include "files/disk_use.h"
 
 #include <dirent.h>
 #include <fcntl.h>
