@@ -134,6 +134,7 @@ def test_queue(house):
     session = house.session(limits={"queue": 1})
     with house.keeper(session) as keeper:
         keeper.start("_ = input()", id="runs", allow_stdin=True)
+        keeper.event("input_request", cell="runs")
         keeper.start("1", id="waits")
         with pytest.raises(Refused) as refused:
             keeper.start("2", id="third")

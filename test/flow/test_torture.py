@@ -12,6 +12,7 @@ FUMEHOOD_TORTURE: rounds (100; 1,000 with FUMEHOOD_LONG=1). FUMEHOOD_SEED repeat
 
 import collections
 import concurrent.futures
+import datetime
 import hashlib
 import json
 import os
@@ -158,6 +159,11 @@ class Witness:
         self.sock.close()
 
 
+def when(event):
+    """The moment of an event, in seconds since 1970: not that of its reading, behind a flood."""
+    return datetime.datetime.fromisoformat(event["t"].replace("Z", "+00:00")).timestamp()
+
+
 class Lane:
     """One session after another, in rounds."""
 
@@ -228,7 +234,7 @@ class Lane:
         }[victim]()
         inside = [init, *children(init)] if init else []
         inside += [spawner] if victim == "keeper" else []
-        self.struck = time.monotonic()
+        self.struck = time.time()
         for pid in pids:
             kill(pid)
             self.kills[victim] += 1
@@ -240,7 +246,7 @@ class Lane:
     def restarted(self, **fields):
         """A new interpreter is there: this is what recovery means."""
         event = self.witness.event(lambda e: e["type"] == "restarted", "restarted")
-        self.recoveries.append((time.monotonic() - self.struck, self.what))
+        self.recoveries.append((when(event) - self.struck, self.what))
         assert fields.items() <= event.items(), event
 
     def reopen(self, inside):
@@ -256,6 +262,7 @@ class Lane:
         finished = {event["cell"] for event in self.events if event["type"] == "finished"}
         started = {event["cell"] for event in self.events if event["type"] == "started"}
         since = len(self.events)
+        self.struck = time.time()  # until here the test has looked at what the dead one left
         self.witness = Witness(self.house, self.session, since)
         for cell in sorted(cells - finished, key=lambda name: int(name[1:])):
             event = self.witness.event(lambda e: e["type"] == "finished", "the end of " + cell)
@@ -271,7 +278,7 @@ class Lane:
         elif victim in ("pool", "zygote"):
             self.works(True)
             if self.random.random() < 0.5:
-                self.struck = time.monotonic()
+                self.struck = time.time()
                 self.witness.send(op="restart", id="again")
                 self.restarted(state="reset", reason="restart")
                 self.works(False)
@@ -289,12 +296,11 @@ class Lane:
             self.works(None)
             return
         assert event["state"] == "recovered", event
-        self.recoveries.append((time.monotonic() - self.struck, self.what))
+        self.recoveries.append((when(event) - self.struck, self.what))
         self.works(None)  # `canary` is set by each cell, the dead one too
 
     def works(self, canary):
-        """A cell after all that was sent runs; `canary`: whether the variables must have survived.
-        A cell after all that was sent runs; `canary`: whether the variables must have survived."""
+        """A cell after all that was sent runs; `canary`: whether the variables must be there."""
         self.cell_count += 1
         cell = "t%d" % self.cell_count
         self.witness.send(op="run", id=cell, code="%s\n'canary' in globals()" % AFTER)

@@ -87,8 +87,15 @@ def normal_outputs(outputs, folder):
 
 
 def in_order(outputs):
-    """ipykernel's, whose thread for what children write may come after the value of the cell."""
-    return sorted(outputs, key=lambda output: output["output_type"] == "execute_result")
+    """ipykernel's: its thread for what children write may come after the value of the cell."""
+    made = []
+    for output in outputs:
+        late = output["output_type"] == "stream"
+        at = len(made)
+        while late and at and made[at - 1]["output_type"] == "execute_result":
+            at -= 1
+        made.insert(at, output)
+    return made
 
 
 def differences_of_cell(theirs, ours):
