@@ -407,6 +407,17 @@ FH_PUBLIC int fh_section(struct fh_session *session, const char *title, int leve
 FH_PUBLIC char *fh_note(struct fh_session *session, const char *text, size_t len,
 			const char *cell_type, struct fh_error *error);
 
+/*
+ * Writes an event of an ask into the journal: what a client does with a model (op `record` of
+ * doc/protocol.md). `record` is a JSON object with its "type" ("ask", "attempt", "token", "code",
+ * "verdict") and members, in all at most 1 MiB. `reply` receives {"ask"?,"last_seq"} (fh_free):
+ * "ask" is the id of a new one, which the other records name. NULL: the answer is not waited for,
+ * and a refusal not noticed. FH_DUPLICATE when the ask has ended; FH_NO_SPACE and FH_LIMIT as for a
+ * cell.
+ */
+FH_PUBLIC int fh_record(struct fh_session *session, const char *record, size_t len, char **reply,
+			struct fh_error *error);
+
 /* --- the session ------------------------------------------------------------------------------ */
 
 /* The notebook as JSON text, multi-line strings joined (as nbformat.read gives it). */

@@ -7,6 +7,8 @@
 #include "cli/fold.h"
 
 #include "base/mem.h"
+#include "base/text.h"
+#include "cli/fold_ask.h"
 #include "digest/digest.h"
 #include "journal/cursor.h"
 #include "journal/journal.h"
@@ -85,32 +87,6 @@ int fold_notebook(int dirfd, uint64_t until, enum notebook_rolled_back what, str
 	return 0;
 }
 
-/* The id of the last cell that was started, owned by the caller; NULL when there is none. */
-static char *last_cell(int dirfd, struct err *err)
-{
-	cleanup_fold struct fold_reader reader = FOLD_READER_INIT;
-	cleanup_free char *last = NULL;
-
-	if (fold_open(&reader, dirfd, err) != 0)
-		return NULL;
-	for (;;) {
-		cleanup_event struct event event = EVENT_INIT;
-		enum cursor_step step = cursor_next(reader.cursor, &event, err);
-
-		if (step == CURSOR_ERROR)
-			return NULL;
-		if (step == CURSOR_END)
-			break;
-		if (step == CURSOR_EVENT && event.type == EVENT_STARTED && event.cell) {
-			free(last);
-			last = mem_take(event.cell);
-		}
-	}
-	if (!last)
-		err_set(err, ERR_NOT_FOUND, "no cell has run in this session");
-	return mem_take(last);
-}
-
 /* A cell of the section. */
 struct text {
 	char cell[65];
@@ -118,6 +94,7 @@ struct text {
 };
 
 struct texts {
+	struct timeline *timeline;
 	struct json *index; /* {cell: its place} */
 	struct text *items;
 	size_t count;
@@ -129,6 +106,7 @@ static void texts_release(struct texts *texts)
 		digest_free(texts->items[i].digest);
 	free(texts->items);
 	json_free(texts->index);
+	timeline_free(texts->timeline);
 }
 
 /* Passes the event to the digest of its cell, which is made if the cell belongs to the section. */
@@ -138,6 +116,7 @@ static void texts_take(struct texts *texts, const struct event *event, const cha
 	const char *title = json_get_string(event->body, "section");
 	int64_t place;
 
+	timeline_apply(texts->timeline, event);
 	if (!event->cell)
 		return;
 	if (event->type == EVENT_CELL && title && strcmp(title, section) == 0) {
@@ -162,6 +141,8 @@ static struct json *texts_tell(const struct texts *texts)
 		struct json *item = json_new_object();
 		cleanup_buf struct buf text = BUF_INIT;
 
+		digest_set_fate(texts->items[i].digest,
+				timeline_find(texts->timeline, texts->items[i].cell));
 		digest_text(texts->items[i].digest, &text);
 		json_set_string(item, "cell", texts->items[i].cell);
 		json_set(item, "text", json_new_string(buf_bytes(&text), text.len));
@@ -180,6 +161,7 @@ struct json *fold_section(int dirfd, const char *section, const struct digest_pa
 	if (fold_open(&reader, dirfd, err) != 0)
 		return NULL;
 	texts.index = json_new_object();
+	texts.timeline = timeline_new();
 	while (got > 0) {
 		cleanup_event struct event event = EVENT_INIT;
 
@@ -197,20 +179,39 @@ struct json *fold_section(int dirfd, const char *section, const struct digest_pa
 	return texts_tell(&texts);
 }
 
-int fold_text(int dirfd, const char *cell, const struct digest_params *form, struct buf *out,
-	      struct err *err)
+/* The form without the room that the line about the ask takes. The marked form has no such line:
+ * what reads it expects marks and nothing else. */
+static struct digest_params form_beside(const struct digest_params *form, struct buf *line)
 {
+	struct digest_params rest = *form;
+	size_t chars = text_count(buf_bytes(line), line->len) + 1;
+
+	if (rest.total_chars_max == 0)
+		rest.total_chars_max = DIGEST_TOTAL_CHARS;
+	if (form->marks || line->len == 0 || rest.total_chars_max <= chars) {
+		buf_clear(line);
+		return *form;
+	}
+	rest.total_chars_max -= chars;
+	return rest;
+}
+
+static void timeline_cleanup(struct timeline **timeline)
+{
+	timeline_free(*timeline);
+}
+
+/* Appends the text of the cell. */
+static int fold_cell(int dirfd, const char *cell, const struct digest_params *form, struct buf *out,
+		     struct err *err)
+{
+	__attribute__((cleanup(digest_cleanup))) struct digest *digest = digest_new(form);
+	__attribute__((cleanup(timeline_cleanup))) struct timeline *timeline = timeline_new();
 	cleanup_fold struct fold_reader reader = FOLD_READER_INIT;
-	__attribute__((cleanup(digest_cleanup))) struct digest *digest = NULL;
-	cleanup_free char *last = cell ? NULL : last_cell(dirfd, err);
 	bool found = false;
 
-	if (!cell && !last)
-		return -1;
-	cell = cell ? cell : last;
 	if (fold_open(&reader, dirfd, err) != 0)
 		return -1;
-	digest = digest_new(form);
 	for (;;) {
 		cleanup_event struct event event = EVENT_INIT;
 		int got = fold_next(&reader, &event, err);
@@ -219,6 +220,7 @@ int fold_text(int dirfd, const char *cell, const struct digest_params *form, str
 			return -1;
 		if (got == 0)
 			break;
+		timeline_apply(timeline, &event);
 		if (!event.cell || strcmp(event.cell, cell) != 0)
 			continue;
 		found = found || event.type == EVENT_CELL;
@@ -226,6 +228,26 @@ int fold_text(int dirfd, const char *cell, const struct digest_params *form, str
 	}
 	if (!found)
 		return err_set(err, ERR_NOT_FOUND, "there is no cell %s in this session", cell);
+	digest_set_fate(digest, timeline_find(timeline, cell));
 	digest_text(digest, out);
+	return 0;
+}
+
+int fold_text(int dirfd, const char *cell, const struct digest_params *form, struct buf *out,
+	      struct err *err)
+{
+	cleanup_wanted struct fold_wanted wanted = FOLD_WANTED_INIT;
+	cleanup_buf struct buf text = BUF_INIT;
+	struct digest_params rest;
+
+	if (fold_find(dirfd, cell, &wanted, err) != 0)
+		return -1;
+	rest = wanted.cell ? form_beside(form, &wanted.line) : *form;
+	if (wanted.cell && fold_cell(dirfd, wanted.cell, &rest, &text, err) != 0)
+		return -1;
+	buf_append(out, buf_bytes(&wanted.line), wanted.line.len);
+	if (wanted.line.len > 0 && wanted.cell)
+		buf_append_char(out, '\n');
+	buf_append(out, buf_bytes(&text), text.len);
 	return 0;
 }

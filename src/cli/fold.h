@@ -44,8 +44,10 @@ int fold_notebook(int dirfd, uint64_t until, enum notebook_rolled_back what, str
 		  uint64_t *damaged, struct err *err);
 
 /*
- * Appends the text of `cell`, or of the cell that was run last (NULL), in this form. ERR_NOT_FOUND
- * when there is no such cell.
+ * Appends the text of `cell`, or of the cell that was run last (NULL), in this form; of a cell that
+ * has answered an ask behind a line about that. `cell` may also be the id of an ask, and without it
+ * what came last may be one that has no answer: then there is the line alone. ERR_NOT_FOUND when
+ * there is no such cell.
  */
 int fold_text(int dirfd, const char *cell, const struct digest_params *form, struct buf *out,
 	      struct err *err);

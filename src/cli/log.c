@@ -17,12 +17,14 @@
 #include "cli/say.h"
 #include "cli/terminal.h"
 #include "digest/outcome.h"
+#include "journal/asked.h"
 #include "journal/cursor.h"
 
 struct log {
 	struct cursor *cursor;
 	const char *cell; /* only its events; NULL: all */
 	bool json;
+	bool tokens;  /* also what a model writes, piece by piece */
 	bool stopped; /* the last event was `stopped` */
 	uint64_t damaged;
 	struct terminal out;
@@ -129,6 +131,39 @@ static void put_finished(struct log *log, const struct json *body)
 	}
 }
 
+/* Of a verdict how the answer is known, and what it has cost. */
+static void put_verdict(struct log *log, const struct json *body)
+{
+	int64_t attempt = json_get_int(body, "attempt", 0),
+		tokens = json_get_int(body, "tokens", -1);
+	double seconds = json_get_double(body, "seconds", -1);
+	cleanup_buf struct buf words = BUF_INIT;
+
+	asked_verdict_words(&words, body);
+	if (attempt > 0 && json_get_bool(body, "success", false))
+		buf_printf(&words, ", attempt %lld", (long long)attempt);
+	if (tokens >= 0)
+		buf_printf(&words, ", %lld tokens", (long long)tokens);
+	if (seconds >= 0)
+		buf_printf(&words, ", %.1f s", seconds);
+	terminal_own(&log->out, ": ", false);
+	put_text(log, buf_bytes(&words), words.len);
+}
+
+/* Events of a model: which attempt, and its text. */
+static void put_of_attempt(struct log *log, const struct event *event)
+{
+	cleanup_buf struct buf words = BUF_INIT;
+
+	if (event->type == EVENT_ATTEMPT)
+		asked_attempt_words(&words, event->body);
+	else
+		buf_printf(&words, "%lld: ", (long long)json_get_int(event->body, "attempt", 0));
+	terminal_own(&log->out, " ", false);
+	put_text(log, buf_bytes(&words), words.len);
+	put_string(log, event->body, event->type == EVENT_CODE ? "code" : "text");
+}
+
 static void put_body(struct log *log, const struct event *event)
 {
 	switch (event->type) {
@@ -161,6 +196,18 @@ static void put_body(struct log *log, const struct event *event)
 	case EVENT_FINISHED:
 		put_finished(log, event->body);
 		break;
+	case EVENT_ASK:
+		terminal_own(&log->out, " ", false);
+		put_string(log, event->body, "instruction");
+		break;
+	case EVENT_ATTEMPT:
+	case EVENT_TOKEN:
+	case EVENT_CODE:
+		put_of_attempt(log, event);
+		break;
+	case EVENT_VERDICT:
+		put_verdict(log, event->body);
+		break;
 	case EVENT_SECTION:
 	case EVENT_STARTED:
 	case EVENT_CLEAR:
@@ -191,6 +238,9 @@ static void put_event(struct log *log, const struct event *event)
 	time_t seconds = (time_t)(event->t_us / 1000000);
 	const char *type = event->type == EVENT_STREAM ? event->is_stderr ? "stderr" : "stdout"
 						       : event_type_name(event->type);
+	const char *ask = event->type >= EVENT_ASK && event->type <= EVENT_VERDICT
+				  ? json_get_string(event->body, "ask")
+				  : NULL;
 	cleanup_buf struct buf head = BUF_INIT;
 	char clock[16];
 	struct tm tm;
@@ -199,6 +249,10 @@ static void put_event(struct log *log, const struct event *event)
 		clock[0] = '\0';
 	buf_printf(&head, "%6llu %s.%03d ", (unsigned long long)event->seq, clock,
 		   (int)(event->t_us % 1000000 / 1000));
+	if (ask) {
+		text_escape(&head, ask, strlen(ask), false, false);
+		buf_append_char(&head, ' ');
+	}
 	if (event->cell) {
 		text_escape(&head, event->cell, strlen(event->cell), false, false);
 		buf_append_char(&head, ' ');
@@ -224,6 +278,8 @@ static int take_line(struct log *log, const char *line, size_t len, struct err *
 	}
 	log->stopped = event.type == EVENT_STOPPED;
 	if (log->cell && (!event.cell || strcmp(event.cell, log->cell) != 0))
+		return 0;
+	if (event.type == EVENT_TOKEN && !log->json && !log->tokens)
 		return 0;
 	if (log->json) {
 		buf_append(&log->out.out, line, len);
@@ -295,11 +351,12 @@ static int command_log(const struct command *command, int argc, char **argv)
 		{"follow", 'f', OPTION_FLAG, &following},
 		{"cell", '\0', OPTION_TEXT, &log.cell},
 		{"json", 'j', OPTION_FLAG, &log.json},
+		{"tokens", '\0', OPTION_FLAG, &log.tokens},
 	};
 	cleanup_options struct options options = {.words = NULL};
 	cleanup_found struct found found = FOUND_INIT;
 	struct err err = ERR_INIT;
-	int status = command_begin(command, &options, table, 4, argc, argv, 1, 1);
+	int status = command_begin(command, &options, table, 5, argc, argv, 1, 1);
 	int outcome;
 
 	if (status >= 0)
@@ -335,6 +392,8 @@ const struct command COMMAND_LOG = {
 		"  -f, --follow         go on until the session stops\n"
 		"      --cell CELL      only events of this cell\n"
 		"  -j, --json           the lines as they are in the file\n"
+		"      --tokens         also what a model wrote in an ask, as it came (with --json "
+		"always)\n"
 		"\n"
 		"Exit status: 0, 125 also if a line of the journal is damaged (the others are "
 		"printed).\n",

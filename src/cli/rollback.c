@@ -1,36 +1,14 @@
 /*
  * fumehood rollback: a session as it was.
  */
-#include "cli/ask.h"
 #include "cli/say.h"
 #include "cli/went_back.h"
 
-enum { TIMEOUT_MS = 600000 }; /* files of the workspace may have to be copied */
-
 static int command_rollback(const struct command *command, int argc, char **argv)
 {
-	bool json = false;
-	const char *files_word = NULL;
-	const struct option table[] = {
-		{"files", '\0', OPTION_TEXT, &files_word},
-		{"json", 'j', OPTION_FLAG, &json},
-	};
-	cleanup_options struct options options = {.words = NULL};
 	cleanup_ask struct ask ask = ASK_INIT;
-	enum fh_files files = FH_FILES_DEFAULT;
-	struct fh_error error = FH_ERROR_INIT;
-	struct err err = ERR_INIT;
-	int status = command_begin(command, &options, table, 2, argc, argv, 1, 2);
+	int status = went_back_call(command, argc, argv, 1, fh_rollback, &ask);
 
-	if (status >= 0)
-		return status;
-	if (files_word && went_back_files(files_word, &files, &err) != 0)
-		return say_usage(command, "%s", err.text);
-	if (ask_open(&ask, options.words[0], false, &err) != 0)
-		return say_err(&err);
-	fh_set_timeout(ask.session, TIMEOUT_MS);
-	status = ask_take(&ask, fh_rollback(ask.session, options.words[1], files, &error), &error,
-			  json);
 	return status >= 0 ? status
 			   : went_back_print(ask.answer, "the state is that before the first cell");
 }

@@ -12,7 +12,37 @@
 #include "cli/say.h"
 #include "digest/loss.h"
 
-enum { NAMES_MAX = 10 };
+enum {
+	NAMES_MAX = 10,
+	TIMEOUT_MS = 600000 /* files of the workspace may have to be copied */
+};
+
+int went_back_call(const struct command *command, int argc, char **argv, size_t words_min,
+		   char *(*call)(struct fh_session *session, const char *name, enum fh_files files,
+				 struct fh_error *error),
+		   struct ask *ask)
+{
+	bool json = false;
+	const char *files_word = NULL;
+	const struct option table[] = {
+		{"files", '\0', OPTION_TEXT, &files_word},
+		{"json", 'j', OPTION_FLAG, &json},
+	};
+	cleanup_options struct options options = {.words = NULL};
+	enum fh_files files = FH_FILES_DEFAULT;
+	struct fh_error error = FH_ERROR_INIT;
+	struct err err = ERR_INIT;
+	int status = command_begin(command, &options, table, 2, argc, argv, words_min, 2);
+
+	if (status >= 0)
+		return status;
+	if (files_word && went_back_files(files_word, &files, &err) != 0)
+		return say_usage(command, "%s", err.text);
+	if (ask_open(ask, options.words[0], false, &err) != 0)
+		return say_err(&err);
+	fh_set_timeout(ask->session, TIMEOUT_MS);
+	return ask_take(ask, call(ask->session, options.words[1], files, &error), &error, json);
+}
 
 int went_back_files(const char *text, enum fh_files *files, struct err *err)
 {

@@ -10,6 +10,19 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "cli/ask.h"
+#include "cli/command.h"
+
+/*
+ * What `checkpoint` and `rollback` have in common: a command with SESSION and a name (`words_min`
+ * 1: which may be missing), --files and --json. Opens the session and calls the library. Returns -1
+ * when ask->answer is there to be printed, else the exit status; the caller releases *ask in any
+ * case.
+ */
+int went_back_call(const struct command *command, int argc, char **argv, size_t words_min,
+		   char *(*call)(struct fh_session *session, const char *name, enum fh_files files,
+				 struct fh_error *error),
+		   struct ask *ask);
 
 /* The value of --files, "yes" or "no". ERR_USAGE. */
 int went_back_files(const char *text, enum fh_files *files, struct err *err);

@@ -156,6 +156,29 @@ FH_PUBLIC char *fh_note(struct fh_session *session, const char *text, size_t len
 	return reply ? mem_string(id ? id : "") : NULL;
 }
 
+FH_PUBLIC int fh_record(struct fh_session *session, const char *record, size_t len, char **reply,
+			struct fh_error *error)
+{
+	struct json *request = json_parse(record, len, &JSON_LIMITS, NULL);
+	cleanup_buf struct buf text = BUF_INIT;
+	struct err err = ERR_INIT;
+
+	if (json_type_of(request) != JSON_OBJECT) {
+		json_free(request);
+		err_set(&err, ERR_INVALID, "a record is a JSON object with a \"type\"");
+		return error_give(error, &err);
+	}
+	json_set_string(request, "op", "record");
+	json_remove(request, "id"); /* the library's */
+	if (reply) {
+		*reply = ask(session, request, error);
+		return *reply ? 0 : -1;
+	}
+	json_write(&text, request);
+	json_free(request);
+	return fh_post(session, buf_bytes(&text), text.len, error);
+}
+
 /* --- checkpoints ------------------------------------------------------------------------------ */
 
 static void set_files(struct json *request, enum fh_files files)

@@ -134,6 +134,26 @@ static void test_notebook(void **state)
 	expect(pair, "{\"op\":\"note\",\"text\":\"text\",\"cell_type\":\"raw\"}");
 }
 
+static void test_record(void **state)
+{
+	static const char token[] = "{\"type\":\"token\",\"ask\":\"a1\"}";
+	struct pair *pair = *state;
+	struct fh_error error = FH_ERROR_INIT;
+	char *reply = NULL;
+
+	will_answer(pair, "{\"type\":\"reply\",\"id\":null,\"ask\":\"a1\",\"last_seq\":4}\n");
+	assert_int_equal(
+		fh_record(pair->session, "{\n\"type\":\"ask\",\"id\":7}", 22, &reply, NULL), 0);
+	assert_string_equal(reply, "{\"ask\":\"a1\",\"last_seq\":4}");
+	fh_free(reply);
+	expect(pair, "{\"type\":\"ask\",\"op\":\"record\"}");
+	assert_int_equal(fh_record(pair->session, token, sizeof(token) - 1, NULL, NULL), 0);
+	expect(pair, "{\"type\":\"token\",\"ask\":\"a1\",\"op\":\"record\",\"id\":\"post-1\"}");
+	assert_int_equal(fh_record(pair->session, "[]", 2, &reply, &error), -1);
+	assert_int_equal(error.code, FH_INVALID);
+	assert_int_equal(fh_record(pair->session, "{", 1, NULL, &error), -1);
+}
+
 static void test_checkpoints(void **state)
 {
 	struct pair *pair = *state;
@@ -202,6 +222,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_code, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_lists, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_notebook, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_record, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_checkpoints, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_refusals, set_up, tear_down),
 	};

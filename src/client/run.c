@@ -177,6 +177,11 @@ static void collect_event(struct collect *collect, const struct event *event)
 	case EVENT_STATE:
 	case EVENT_WARNING:
 	case EVENT_NETWORK:
+	case EVENT_ASK:
+	case EVENT_ATTEMPT:
+	case EVENT_TOKEN:
+	case EVENT_CODE:
+	case EVENT_VERDICT:
 	case EVENT_GAP:
 	case EVENT_STOPPED:
 	case EVENT_OTHER:

@@ -36,6 +36,7 @@ struct digest {
 	uint64_t images;   /* numbered so far, as the keeper does it */
 	struct json *cell; /* bodies of the events, NULL until they come */
 	struct json *finished;
+	const struct timeline_cell *fate; /* borrowed, may be NULL */
 };
 
 static size_t limit(size_t wanted, size_t otherwise)
@@ -353,6 +354,11 @@ void digest_apply(struct digest *digest, const struct event *event)
 	case EVENT_FORKED:
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
+	case EVENT_ASK:
+	case EVENT_ATTEMPT:
+	case EVENT_TOKEN:
+	case EVENT_CODE:
+	case EVENT_VERDICT:
 	case EVENT_GAP:
 	case EVENT_STOPPED:
 	case EVENT_OTHER:
@@ -422,10 +428,15 @@ static void write_items(struct writer *writer)
 	}
 }
 
+void digest_set_fate(struct digest *digest, const struct timeline_cell *fate)
+{
+	digest->fate = fate;
+}
+
 void digest_text(const struct digest *digest, struct buf *out)
 {
 	struct writer writer = {.digest = digest, .previous = ITEM_OTHER};
-	cleanup_buf struct buf status = BUF_INIT;
+	cleanup_buf struct buf status = BUF_INIT, fate = BUF_INIT;
 
 	if (digest->marks) {
 		marks_text(digest->marks, out);
@@ -442,6 +453,11 @@ void digest_text(const struct digest *digest, struct buf *out)
 	if (status.len > 0) {
 		page_break(&writer.page);
 		page_puts(&writer.page, buf_bytes(&status));
+	}
+	outcome_fate(&fate, digest->fate);
+	if (fate.len > 0) {
+		page_break(&writer.page);
+		page_puts(&writer.page, buf_bytes(&fate));
 	}
 	page_finish(&writer.page, digest->total_max, out);
 	page_release(&writer.page);

@@ -26,6 +26,7 @@
  *	not restored: thread worker; 2 connections]			(on one line)
  *	[rolled back: variables are as they were just before this cell]
  *	[cancelled: the cell did not run]
+ *	[rolled back later: what this cell did is not in the variables any more]
  *
  * A cell of which nothing is to be seen gives "(no output)" in place of the parts.
  *
@@ -44,6 +45,7 @@
 
 #include "base/buf.h"
 #include "journal/event.h"
+#include "journal/timeline.h"
 
 enum { DIGEST_ITEM_CHARS = 2000, DIGEST_TOTAL_CHARS = 8000 }; /* the defaults */
 enum { DIGEST_CHARS_MAX = 1 << 26 };                          /* larger limits count as this one */
@@ -68,6 +70,10 @@ void digest_free(struct digest *digest); /* NULL is fine */
  * traceback itself. Links to blobs that were too large to be inline are mentioned with their
  * size. */
 void digest_apply(struct digest *digest, const struct event *event);
+
+/* What has become of the cell since (NULL: nothing that is known): whether a later rollback or
+ * death has undone it. Borrowed until it is set anew. The marked form says nothing of it. */
+void digest_set_fate(struct digest *digest, const struct timeline_cell *fate);
 
 /* Appends the text; may be called at any time, also before `finished`, and again. No LF at the
  * end. */

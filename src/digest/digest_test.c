@@ -470,9 +470,42 @@ static void text_changes_nothing(void **state)
 	digest_free(digest);
 }
 
+static void says_what_undid_it(void **state)
+{
+	static const struct {
+		enum timeline_fate fate;
+		const char *by, *want;
+	} cases[] = {
+		{TIMELINE_HELD, NULL, "7"},
+		{TIMELINE_GONE, NULL, "7"},
+		{TIMELINE_ROLLED_BACK, "rollback",
+		 "7\n[rolled back later: what this cell did is not in the variables any more]"},
+		{TIMELINE_ROLLED_BACK, "reset",
+		 "7\n[rolled back later by a reset: what this cell did is not in the variables any "
+		 "more]"},
+		{TIMELINE_ROLLED_BACK, "try", "7"}, /* its outcome says so */
+		{TIMELINE_LOST, NULL,
+		 "7\n[lost later, when the interpreter died: what this cell did is not in the "
+		 "variables any more]"},
+	};
+	struct digest *digest = digest_new(NULL);
+
+	(void)state;
+	print(digest, false, "7\n");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct timeline_cell cell = {.fate = cases[i].fate, .by = cases[i].by};
+
+		digest_set_fate(digest, &cell);
+		expect(digest, cases[i].want);
+	}
+	digest_set_fate(digest, NULL);
+	end(digest, "7");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(says_what_undid_it),
 		cmocka_unit_test(says_no_output),
 		cmocka_unit_test(keeps_the_order),
 		cmocka_unit_test(marks_stderr),

@@ -197,6 +197,11 @@ void marks_apply(struct marks *marks, const struct event *event)
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
 	case EVENT_NETWORK:
+	case EVENT_ASK:
+	case EVENT_ATTEMPT:
+	case EVENT_TOKEN:
+	case EVENT_CODE:
+	case EVENT_VERDICT:
 	case EVENT_GAP:
 	case EVENT_STOPPED:
 	case EVENT_OTHER:

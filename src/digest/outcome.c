@@ -195,3 +195,20 @@ void outcome_truncated(struct buf *out, const struct json *body)
 	else
 		buf_append_string(out, ": over the cell's output limit]");
 }
+
+void outcome_fate(struct buf *out, const struct timeline_cell *cell)
+{
+	const char *how = NULL;
+
+	if (!cell)
+		return;
+	if (cell->fate == TIMELINE_LOST)
+		how = "lost later, when the interpreter died";
+	else if (cell->fate == TIMELINE_ROLLED_BACK && cell->by &&
+		 strcmp(cell->by, "rollback") == 0)
+		how = "rolled back later";
+	else if (cell->fate == TIMELINE_ROLLED_BACK && cell->by && strcmp(cell->by, "reset") == 0)
+		how = "rolled back later by a reset";
+	if (how)
+		buf_printf(out, "[%s: what this cell did is not in the variables any more]", how);
+}

@@ -50,6 +50,11 @@ enum event_type {
 	EVENT_STATE,
 	EVENT_WARNING,
 	EVENT_NETWORK,
+	EVENT_ASK, /* an instruction to a model, and what became of it (asked.h) */
+	EVENT_ATTEMPT,
+	EVENT_TOKEN,
+	EVENT_CODE,
+	EVENT_VERDICT,
 	EVENT_GAP,
 	EVENT_STOPPED,
 	EVENT_OTHER, /* a type that a later version writes: kept and passed on, meaning nothing here

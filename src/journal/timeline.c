@@ -265,6 +265,11 @@ bool timeline_apply(struct timeline *timeline, const struct event *event)
 	case EVENT_STATE:
 	case EVENT_WARNING:
 	case EVENT_NETWORK:
+	case EVENT_ASK:
+	case EVENT_ATTEMPT:
+	case EVENT_TOKEN:
+	case EVENT_CODE:
+	case EVENT_VERDICT:
 	case EVENT_GAP:
 	case EVENT_STOPPED:
 	case EVENT_OTHER:

@@ -337,6 +337,7 @@ static int make(struct session *parent, const struct fork *fork, uint32_t number
 		return -1;
 	}
 	cells_begin_at(branch->cells, cells_count(parent->cells) + 1);
+	branch->asked.count = parent->asked.count;
 	checkpoints_begin(branch->checkpoints, parent->checkpoints, number);
 	branch->branch->client = client_keep(fork->client);
 	branch->branch->id = json_keep(fork->id);

@@ -8,8 +8,9 @@
  * Its box is its parent's (home.h). Numbers of its cells begin behind those that its parent had
  * then, so what still runs of the parent's cells in its memory is never taken for one of its own.
  *
- * Its journal begins with "parent":{"session","seq","cell","cells"}: whose state it began with, as
- * it was at that event, behind that cell, and how many cells there had been.
+ * Its journal begins with "parent":{"session","seq","cell","cells","asks","execution_count"}:
+ * whose state it began with, as it was at that event, behind that cell, how many cells and asks
+ * there had been, and how far the interpreter had counted.
  */
 #ifndef FH_KEEPER_BRANCH_H
 #define FH_KEEPER_BRANCH_H

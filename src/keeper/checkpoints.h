@@ -118,7 +118,8 @@ void checkpoints_useless(struct checkpoints *checkpoints, uint32_t number, const
  */
 
 /* Where the state of checkpoint `number` (0: the empty session) comes from, for a branch that
- * begins with it: {"session":id,"seq","cell","cells"} (branch.h). The caller owns it. */
+ * begins with it: the member `parent` of its first event (branch.h), of session `id`. The caller
+ * owns it. */
 struct json *checkpoints_origin(const struct checkpoints *checkpoints, uint32_t number,
 				const char *id);
 

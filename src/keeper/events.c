@@ -573,6 +573,7 @@ static void on_replayed(void *data, const struct event *event)
 
 	if (event->type == EVENT_SESSION)
 		cells_begin_at(session->cells, branch_first_cell(event->body));
+	asked_apply(&session->asked, event);
 	if (event->type == EVENT_SECTION) {
 		free(session->section);
 		session->section = mem_string(json_get_string(event->body, "title"));

@@ -31,10 +31,8 @@ static void reply_later(const struct call *call, struct waiting_reply **waiters)
 	*waiters = waiter;
 }
 
-/* Writes an event that a reply promises, then answers, then lets the readers see it. `body` is
- * taken. */
-static int record_then_reply(const struct call *call, enum event_type type, const char *cell,
-			     struct json *body, struct json *answer, struct err *err)
+int call_record(const struct call *call, enum event_type type, const char *cell, struct json *body,
+		struct json *answer, struct err *err)
 {
 	struct session *session = call->session;
 	struct event event = EVENT_INIT;
@@ -193,7 +191,7 @@ static int op_run(const struct call *call, struct err *err)
 	json_set_string(answer, "cell", id);
 	json_set_int(answer, "queued",
 		     (int64_t)cells_queued(session->cells) + (session->running ? 1 : 0));
-	if (record_then_reply(call, EVENT_CELL, id, cell_body(call), answer, err) != 0)
+	if (call_record(call, EVENT_CELL, id, cell_body(call), answer, err) != 0)
 		return -1;
 	cell_make(call, id);
 	session_next(session);
@@ -317,7 +315,7 @@ static int op_section(const struct call *call, struct err *err)
 	call->session->section = mem_string(json_get_string(call->json, "title"));
 	json_set(body, "title", json_keep(json_get(call->json, "title")));
 	json_set_int(body, "level", json_get_int(call->json, "level", 2));
-	return record_then_reply(call, EVENT_SECTION, NULL, body, NULL, err);
+	return call_record(call, EVENT_SECTION, NULL, body, NULL, err);
 }
 
 /* A note's id is free of the ids of cells; notes with the same id are the notebook's to tell apart.
@@ -349,7 +347,7 @@ static int op_note(const struct call *call, struct err *err)
 			json_set(body, optional[i], json_keep(json_get(call->json, optional[i])));
 	answer = json_new_object();
 	json_set_string(answer, "note", id);
-	return record_then_reply(call, EVENT_NOTE, NULL, body, answer, err);
+	return call_record(call, EVENT_NOTE, NULL, body, answer, err);
 }
 
 /* The question as the guest gets it. */
@@ -480,6 +478,7 @@ static int (*const OPS[REQUEST_OP_COUNT])(const struct call *call, struct err *e
 	[REQUEST_EVENTS] = op_events,
 	[REQUEST_SECTION] = op_section,
 	[REQUEST_NOTE] = op_note,
+	[REQUEST_RECORD] = op_record,
 	[REQUEST_BLOB] = op_blob,
 	[REQUEST_STATUS] = op_status,
 	[REQUEST_RESTART] = op_restart,

@@ -20,6 +20,14 @@ struct call {
 /* Answers; `body` is taken, NULL means {}. */
 void call_reply(const struct call *call, struct json *body);
 
+/* Writes an event that a reply promises, then answers, then lets the readers see it. `cell` may be
+ * NULL; `body` and `answer` (NULL means {}) are taken. -1: nothing has happened. */
+int call_record(const struct call *call, enum event_type type, const char *cell, struct json *body,
+		struct json *answer, struct err *err);
+
+/* ops_record.c */
+int op_record(const struct call *call, struct err *err);
+
 /* ops_files.c */
 int op_list_files(const struct call *call, struct err *err);
 int op_read_file(const struct call *call, struct err *err);

@@ -197,8 +197,8 @@ int op_outputs(const struct call *call, struct err *err)
 	cleanup_json struct json *body = json_new_object();
 
 	record_flush(session->record);
-	if (past_outputs(session->dirfd, session->config.id, json_get_string(call->json, "section"),
-			 &form, body, err) != 0)
+	if (past_outputs(session->dirfd, session->config.id, record_notebook(session->record),
+			 json_get_string(call->json, "section"), &form, body, err) != 0)
 		return -1;
 	call_reply(call, mem_take(body));
 	return 0;

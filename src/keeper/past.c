@@ -3,6 +3,7 @@
  */
 #include "keeper/past.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,7 @@ struct pass {
 };
 
 #define BIT(type) (1u << (type))
+static_assert(EVENT_TYPE_COUNT <= 32, "a type is a bit");
 
 /* The text behind `mark`, up to the next quote, or NULL. All lines begin
  * {"seq":N,"t":"...","type":"...","cell":"...". */
@@ -362,6 +364,7 @@ struct text_of {
 struct outputs {
 	int dirfd;
 	const char *session, *section;
+	const struct notebook *notebook; /* may be NULL */
 	const struct digest_params *form;
 	struct text_of *texts;
 	size_t count, cap;
@@ -431,6 +434,10 @@ static void outputs_tell(struct outputs *outputs, struct json *body)
 		struct json *item = json_new_object();
 		cleanup_buf struct buf text = BUF_INIT;
 
+		if (outputs->notebook)
+			digest_set_fate(
+				outputs->texts[told].digest,
+				notebook_fate(outputs->notebook, outputs->texts[told].cell));
 		digest_text(outputs->texts[told].digest, &text);
 		json_set_string(item, "cell", outputs->texts[told].cell);
 		json_set(item, "text", json_new_string(buf_bytes(&text), text.len));
@@ -444,11 +451,13 @@ static void outputs_tell(struct outputs *outputs, struct json *body)
 
 /* The first pass finds the cells of the section, the second one their events: so nothing else is
  * parsed. */
-int past_outputs(int dirfd, const char *session, const char *section,
-		 const struct digest_params *form, struct json *body, struct err *err)
+int past_outputs(int dirfd, const char *session, const struct notebook *notebook,
+		 const char *section, const struct digest_params *form, struct json *body,
+		 struct err *err)
 {
 	struct outputs outputs = {.dirfd = dirfd,
 				  .session = session,
+				  .notebook = notebook,
 				  .section = section,
 				  .form = form,
 				  .index = json_new_object()};

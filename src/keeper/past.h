@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "digest/digest.h"
+#include "notebook/notebook.h"
 
 enum { PAST_ITEMS_MAX = 10000, PAST_TEXT_BYTES_MAX = 16 << 20 };
 
@@ -39,8 +40,10 @@ int past_images(int dirfd, uint64_t since, const char *section, struct json *bod
 
 /* Sets `cells`, an array of {cell, text} with the text for a model of each cell of the section
  * (NULL: of all) in this form, in their order; past PAST_TEXT_BYTES_MAX, `cells_more` counts the
- * rest. `session` is the id for the line about a cut. */
-int past_outputs(int dirfd, const char *session, const char *section,
-		 const struct digest_params *form, struct json *body, struct err *err);
+ * rest. `session` is the id for the line about a cut; `notebook` (may be NULL) knows which cells
+ * were undone. */
+int past_outputs(int dirfd, const char *session, const struct notebook *notebook,
+		 const char *section, const struct digest_params *form, struct json *body,
+		 struct err *err);
 
 #endif

@@ -185,7 +185,7 @@ static void test_outputs(void **state)
 	add(fixture, EVENT_CELL, "c2", "{\"code\":\"\",\"section\":\"s\"}");
 	add_stream(fixture, "c2", "two\n");
 	add_stream(fixture, "c1", "\"type\":\"late\"\n");
-	assert_int_equal(past_outputs(fixture->kit.fd, "id", "s",
+	assert_int_equal(past_outputs(fixture->kit.fd, "id", NULL, "s",
 				      &(struct digest_params){.total_chars_max = 8000,
 							      .item_chars_max = 2000},
 				      body, NULL),
@@ -226,7 +226,7 @@ static void test_damage(void **state)
 		assert_int_equal(past_images(fixture->kit.fd, 0, NULL, body, NULL), 0);
 		assert_body(body, "{\"images\":[]}");
 		body = json_new_object();
-		assert_int_equal(past_outputs(fixture->kit.fd, "id", NULL,
+		assert_int_equal(past_outputs(fixture->kit.fd, "id", NULL, NULL,
 					      &(struct digest_params){.total_chars_max = 10,
 								      .item_chars_max = 10},
 					      body, NULL),

@@ -84,6 +84,10 @@ void record_sync_soon(struct record *record);
 /* fdatasync at once, or, if one is under way, after it: what came since then needs another. */
 void record_sync_now(struct record *record);
 
+/* How long the journal's slowest sync took of those that have ended since this was asked last, in
+ * microseconds; 0: there was none. */
+int64_t record_take_sync_us(struct record *record);
+
 bool record_is_full(const struct record *record);
 
 /* record_close() has been called: nothing more can be told in the journal. */

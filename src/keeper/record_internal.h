@@ -33,6 +33,8 @@ struct record {
 	bool syncing, sync_again;
 	uint64_t last_sync_ms; /* uv_now() at its beginning */
 	struct err sync_err;   /* the worker's, while syncing */
+	int64_t sync_us;       /* how long it took; the worker's, while syncing */
+	int64_t sync_us_most;  /* of those that have ended since record_take_sync_us() */
 	void (*closed)(void *data, const struct err *err);
 	void *closed_data;
 	bool closing, save_ended;

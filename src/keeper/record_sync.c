@@ -7,6 +7,7 @@
  * rule makes groups by itself: all that happens while the disk is busy is covered by the next one,
  * and the loop waits for none of them (doc/decisions/012-durability-power.md).
  */
+#include "base/clock.h"
 #include "keeper/record_internal.h"
 
 enum { SYNC_INTERVAL_MS = 200, SYNC_CELL_MS = 5, SYNC_PAUSE_MS = 50 };
@@ -15,8 +16,11 @@ static void sync_work(uv_work_t *work)
 {
 	struct record *record = work->data;
 
+	int64_t begin = clock_monotonic_us();
+
 	record->sync_err = (struct err)ERR_INIT;
 	(void)journal_sync(record->journal, &record->sync_err);
+	record->sync_us = clock_monotonic_us() - begin;
 }
 
 /* record_close() has called back once the save and the last sync are over. */
@@ -39,6 +43,8 @@ static void sync_ended(uv_work_t *work, int status)
 
 	(void)status; /* nobody cancels it */
 	record->syncing = false;
+	if (record->sync_us > record->sync_us_most)
+		record->sync_us_most = record->sync_us;
 	record->events->sync_ended(record->data, err.code == ERR_OK ? NULL : &err);
 	if (record->sync_again)
 		record_sync_now(record);
@@ -56,6 +62,14 @@ void record_sync_now(struct record *record)
 	record->events->sync_began(record->data);
 	record->sync_work.data = record;
 	uv_queue_work(record->loop, &record->sync_work, sync_work, sync_ended);
+}
+
+int64_t record_take_sync_us(struct record *record)
+{
+	int64_t most = record->sync_us_most;
+
+	record->sync_us_most = 0;
+	return most;
 }
 
 static void sync_timer_fired(uv_timer_t *timer)

@@ -19,6 +19,7 @@ enum field_kind {
 	FIELD_WORDS, /* array of strings without NUL */
 	FIELD_NAME,  /* of a checkpoint: see is_checkpoint_name() */
 	FIELD_POINT, /* where to go back to: the name of a checkpoint or the id of a cell */
+	FIELD_ARRAY,
 };
 
 struct field {
@@ -38,6 +39,7 @@ static const char *const OP_NAMES[REQUEST_OP_COUNT] = {
 	[REQUEST_EVENTS] = "events",
 	[REQUEST_SECTION] = "section",
 	[REQUEST_NOTE] = "note",
+	[REQUEST_RECORD] = "record",
 	[REQUEST_BLOB] = "blob",
 	[REQUEST_STATUS] = "status",
 	[REQUEST_CHECKPOINT] = "checkpoint",
@@ -96,6 +98,7 @@ static const struct field FIELDS[] = {
 	{REQUEST_NOTE, "cell_type", FIELD_TEXT, false},
 	{REQUEST_NOTE, "metadata", FIELD_OBJECT, false},
 	{REQUEST_NOTE, "attachments", FIELD_OBJECT, false},
+	{REQUEST_RECORD, "type", FIELD_TEXT, true},
 	{REQUEST_BLOB, "sha256", FIELD_TEXT, true},
 	{REQUEST_BLOB, "offset", FIELD_COUNT, false},
 	{REQUEST_BLOB, "length", FIELD_COUNT, false},
@@ -145,6 +148,52 @@ static const struct field FIELDS[] = {
 	{REQUEST_ROLLBACK, "files", FIELD_BOOL, false},
 	{REQUEST_FORK, "name", FIELD_TEXT, false},
 	{REQUEST_FORK, "from", FIELD_POINT, false},
+};
+
+/* Of a record, by its type. */
+struct record_field {
+	enum event_type type;
+	const char *name;
+	enum field_kind kind;
+	bool required;
+};
+
+static const struct record_field RECORD_FIELDS[] = {
+	{EVENT_ASK, "instruction", FIELD_TEXT, true},
+	{EVENT_ASK, "model", FIELD_TEXT, false},
+	{EVENT_ASK, "backend", FIELD_TEXT, false},
+	{EVENT_ASK, "effort", FIELD_TEXT, false},
+	{EVENT_ASK, "limits", FIELD_OBJECT, false},
+	{EVENT_ASK, "checks", FIELD_ARRAY, false},
+	{EVENT_ASK, "input", FIELD_TEXT, false},
+	{EVENT_ASK, "notebook_attempts", FIELD_TEXT, false},
+	{EVENT_ATTEMPT, "ask", FIELD_ID, true},
+	{EVENT_ATTEMPT, "attempt", FIELD_COUNT, true},
+	{EVENT_ATTEMPT, "state", FIELD_TEXT, true},
+	{EVENT_ATTEMPT, "kind", FIELD_TEXT, false},
+	{EVENT_ATTEMPT, "of", FIELD_COUNT, false},
+	{EVENT_ATTEMPT, "status", FIELD_TEXT, false},
+	{EVENT_ATTEMPT, "message", FIELD_TEXT, false},
+	{EVENT_ATTEMPT, "stdout", FIELD_TEXT, false},
+	{EVENT_ATTEMPT, "stderr", FIELD_TEXT, false},
+	{EVENT_ATTEMPT, "error", FIELD_OBJECT, false},
+	{EVENT_ATTEMPT, "files", FIELD_ARRAY, false},
+	{EVENT_ATTEMPT, "tokens", FIELD_COUNT, false},
+	{EVENT_TOKEN, "ask", FIELD_ID, true},
+	{EVENT_TOKEN, "attempt", FIELD_COUNT, true},
+	{EVENT_TOKEN, "text", FIELD_TEXT, true},
+	{EVENT_TOKEN, "reasoning", FIELD_BOOL, false},
+	{EVENT_CODE, "ask", FIELD_ID, true},
+	{EVENT_CODE, "attempt", FIELD_COUNT, true},
+	{EVENT_CODE, "code", FIELD_TEXT, true},
+	{EVENT_CODE, "fence", FIELD_TEXT, false},
+	{EVENT_VERDICT, "ask", FIELD_ID, true},
+	{EVENT_VERDICT, "success", FIELD_BOOL, true},
+	{EVENT_VERDICT, "confidence", FIELD_TEXT, false},
+	{EVENT_VERDICT, "agreement", FIELD_OBJECT, false},
+	{EVENT_VERDICT, "attempt", FIELD_COUNT, false},
+	{EVENT_VERDICT, "cell", FIELD_ID, false},
+	{EVENT_VERDICT, "message", FIELD_TEXT, false},
 };
 
 static bool is_words(const struct json *value)
@@ -216,6 +265,9 @@ static bool is_kind(const struct json *value, enum field_kind kind, const char *
 	case FIELD_POINT:
 		*want = "the name of a checkpoint or the id of a cell";
 		return text && (is_checkpoint_name(text, len) || text_is_id(text, len));
+	case FIELD_ARRAY:
+		*want = "an array";
+		return json_type_of(value) == JSON_ARRAY;
 	}
 	return false;
 }
@@ -251,6 +303,75 @@ static int check_code(const struct request *request, struct err *err)
 			       "the code has %zu bytes; at most %d are taken: put "
 			       "the data into a file of the workspace",
 			       len, REQUEST_CODE_BYTES_MAX);
+	return 0;
+}
+
+/* --- records of asks ---------------------------------------------------------------------------
+ */
+
+enum event_type request_record_type(const struct request *request)
+{
+	const char *type = json_get_string(request->json, "type");
+
+	return type ? event_type_from_name(type) : EVENT_OTHER;
+}
+
+static int is_record_key(const char *key, size_t len, struct json *value, void *data)
+{
+	struct err *err = data;
+
+	(void)value;
+	if (strlen(key) != len)
+		return err_set(err, ERR_INVALID, "a record has no member with NUL in its name");
+	if (strcmp(key, "seq") == 0 || strcmp(key, "t") == 0)
+		return err_set(err, ERR_INVALID, "a record has no \"%s\": it is given here", key);
+	return 0;
+}
+
+/* Members that are not in the table are taken as they come: a reader passes over what it does not
+ * know. */
+static int check_record(const struct request *request, struct err *err)
+{
+	enum event_type type = request_record_type(request);
+	const char *name = event_type_name(type);
+	bool known = false;
+
+	for (size_t i = 0; i < sizeof(RECORD_FIELDS) / sizeof(*RECORD_FIELDS); i++) {
+		const struct record_field *field = &RECORD_FIELDS[i];
+		const struct json *value = json_get(request->json, field->name);
+		const char *want = "";
+
+		known = known || field->type == type;
+		if (field->type != type || (!value && !field->required))
+			continue;
+		if (!value || !is_kind(value, field->kind, &want))
+			return err_set(err, ERR_INVALID, "a record \"%s\" needs \"%s\": %s", name,
+				       field->name, value ? want : "it is missing");
+	}
+	if (!known)
+		return err_set(err, ERR_INVALID,
+			       "a record is of type \"ask\", \"attempt\", \"token\", \"code\" or "
+			       "\"verdict\"");
+	if (type == EVENT_ASK && json_has(request->json, "ask"))
+		return err_set(err, ERR_INVALID, "the id of an ask is given here");
+	if (type != EVENT_VERDICT && json_has(request->json, "cell"))
+		return err_set(err, ERR_INVALID, "only a \"verdict\" names a cell");
+	return json_each(request->json, is_record_key, err) != 0 ? -1 : 0;
+}
+
+/* The values of a record that are words, and numbers that count from 1. */
+static int check_record_values(const struct json *json, struct err *err)
+{
+	const char *shown = json_get_string(json, "notebook_attempts");
+	const char *state = json_get_string(json, "state");
+
+	if (shown && strcmp(shown, "show") != 0 && strcmp(shown, "hide") != 0)
+		return err_set(err, ERR_INVALID,
+			       "\"notebook_attempts\" must be \"show\" or \"hide\"");
+	if (state && strcmp(state, "started") != 0 && strcmp(state, "finished") != 0)
+		return err_set(err, ERR_INVALID, "\"state\" must be \"started\" or \"finished\"");
+	if (json_get_int(json, "attempt", 1) < 1)
+		return err_set(err, ERR_INVALID, "\"attempt\" counts from 1");
 	return 0;
 }
 
@@ -295,6 +416,8 @@ static int check_values(const struct request *request, struct err *err)
 			return err_set(err, ERR_INVALID,
 				       "\"cell_type\" must be \"markdown\", \"raw\" or \"code\"");
 		return 0;
+	case REQUEST_RECORD:
+		return check_record(request, err) != 0 ? -1 : check_record_values(json, err);
 	case REQUEST_NOTEBOOK:
 		text = json_get_string(json, "rolled_back");
 		if (text && strcmp(text, "omit") != 0 && strcmp(text, "keep") != 0)
@@ -363,6 +486,12 @@ int request_parse(const char *line, size_t len, struct request *request, struct 
 		if (strcmp(op, OP_NAMES[i]) != 0)
 			continue;
 		request->op = (enum request_op)i;
+		if (request->op == REQUEST_RECORD && len > REQUEST_RECORD_BYTES_MAX)
+			return err_set(
+				err, ERR_LIMIT,
+				"the record has %zu bytes; at most %d are taken: cut what is "
+				"long",
+				len, REQUEST_RECORD_BYTES_MAX);
 		return check_fields(request, err) != 0 ? -1 : check_values(request, err);
 	}
 	return err_set(err, ERR_INVALID, "there is no op \"%.40s\"", op);

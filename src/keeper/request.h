@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "journal/event.h"
 
 enum {
 	REQUEST_LINE_BYTES_MAX = 64 << 20,
@@ -20,6 +21,7 @@ enum {
 	REQUEST_VARIABLES_MAX = 10000,
 	REQUEST_PATH_BYTES_MAX = 4096,
 	REQUEST_CHECKPOINT_NAME_BYTES_MAX = 64,
+	REQUEST_RECORD_BYTES_MAX = 1 << 20, /* the line of a `record` */
 };
 
 enum request_op {
@@ -32,6 +34,7 @@ enum request_op {
 	REQUEST_EVENTS,
 	REQUEST_SECTION,
 	REQUEST_NOTE,
+	REQUEST_RECORD,
 	REQUEST_BLOB,
 	REQUEST_STATUS,
 	REQUEST_COMPLETE,
@@ -67,6 +70,9 @@ struct request {
 	{ \
 		.op = REQUEST_OP_COUNT, .id = NULL, .json = NULL \
 	}
+
+/* The type of the event that a REQUEST_RECORD writes: that of an ask (journal/asked.h). */
+enum event_type request_record_type(const struct request *request);
 
 /* Reads one line (without its LF). Also after a failure request->id and ->json may be set, so that
  * the refusal can name the request; release it in any case. */

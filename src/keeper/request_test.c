@@ -62,6 +62,19 @@ static const struct good GOOD[] = {
 	{"{\"op\":\"fork\"}", REQUEST_FORK},
 	{"{\"op\":\"fork\",\"name\":\"b\",\"from\":\"c7\"}", REQUEST_FORK},
 	{"{\"op\":\"limits\",\"set\":{\"queue\":7,\"whatever\":[]}}", REQUEST_LIMITS},
+	{"{\"op\":\"record\",\"type\":\"ask\",\"instruction\":\"\",\"checks\":[],\"limits\":{},"
+	 "\"notebook_attempts\":\"show\",\"a_field_of_tomorrow\":{}}",
+	 REQUEST_RECORD},
+	{"{\"op\":\"record\",\"type\":\"attempt\",\"ask\":\"a1\",\"attempt\":1,\"state\":"
+	 "\"started\",\"of\":null}",
+	 REQUEST_RECORD},
+	{"{\"op\":\"record\",\"type\":\"token\",\"ask\":\"a1\",\"attempt\":1,\"text\":\"x\","
+	 "\"reasoning\":true}",
+	 REQUEST_RECORD},
+	{"{\"op\":\"record\",\"type\":\"code\",\"ask\":\"a1\",\"attempt\":9,\"code\":\"\"}",
+	 REQUEST_RECORD},
+	{"{\"op\":\"record\",\"type\":\"verdict\",\"ask\":\"a1\",\"success\":false,\"cell\":null}",
+	 REQUEST_RECORD},
 };
 
 static void good_requests(void **state)
@@ -148,6 +161,29 @@ static const struct bad BAD[] = {
 	{"{\"op\":\"files\",\"since\":\"x\"}", "since"},
 	{"{\"op\":\"limits\",\"set\":[]}", "set"},
 	{"{\"op\":\"limits\",\"set\":1}", "set"},
+	{"{\"op\":\"record\"}", "type"},
+	{"{\"op\":\"record\",\"type\":\"output\",\"text\":\"x\"}", "verdict"},
+	{"{\"op\":\"record\",\"type\":\"stopped\",\"reason\":\"x\"}", "verdict"},
+	{"{\"op\":\"record\",\"type\":\"other\"}", "verdict"},
+	{"{\"op\":\"record\",\"type\":\"ask\"}", "instruction"},
+	{"{\"op\":\"record\",\"type\":\"ask\",\"instruction\":7}", "instruction"},
+	{"{\"op\":\"record\",\"type\":\"ask\",\"instruction\":\"\",\"ask\":\"a1\"}", "given here"},
+	{"{\"op\":\"record\",\"type\":\"ask\",\"instruction\":\"\",\"seq\":1}", "seq"},
+	{"{\"op\":\"record\",\"type\":\"ask\",\"instruction\":\"\",\"t\":\"x\"}", "\"t\""},
+	{"{\"op\":\"record\",\"type\":\"ask\",\"instruction\":\"\",\"cell\":\"c1\"}", "cell"},
+	{"{\"op\":\"record\",\"type\":\"ask\",\"instruction\":\"\",\"a\\u0000\":1}", "NUL"},
+	{"{\"op\":\"record\",\"type\":\"ask\",\"instruction\":\"\",\"notebook_attempts\":\"yes\"}",
+	 "show"},
+	{"{\"op\":\"record\",\"type\":\"token\",\"attempt\":1,\"text\":\"\"}", "\"ask\""},
+	{"{\"op\":\"record\",\"type\":\"token\",\"ask\":\"a1\",\"attempt\":0,\"text\":\"\"}",
+	 "from 1"},
+	{"{\"op\":\"record\",\"type\":\"attempt\",\"ask\":\"a1\",\"attempt\":1,\"state\":\"x\"}",
+	 "finished"},
+	{"{\"op\":\"record\",\"type\":\"code\",\"ask\":\"a1\",\"attempt\":1}", "code"},
+	{"{\"op\":\"record\",\"type\":\"verdict\",\"ask\":\"a1\"}", "success"},
+	{"{\"op\":\"record\",\"type\":\"verdict\",\"ask\":\"a1\",\"success\":true,\"cell\":\"a "
+	 "b\"}",
+	 "cell"},
 };
 
 static void bad_requests(void **state)
@@ -197,6 +233,15 @@ static void limits(void **state)
 	for (int i = 0; i < 100; i++)
 		buf_append_string(&line, "{\"a\":");
 	assert_int_equal(request_parse(buf_bytes(&line), line.len, &request, &err), -1);
+	request_release(&request);
+	buf_clear(&line);
+	buf_append_string(&line, "{\"op\":\"record\",\"type\":\"ask\",\"instruction\":\"");
+	memset(buf_reserve(&line, REQUEST_RECORD_BYTES_MAX), 'x', REQUEST_RECORD_BYTES_MAX);
+	buf_added(&line, REQUEST_RECORD_BYTES_MAX);
+	buf_append_string(&line, "\"}");
+	err = (struct err)ERR_INIT;
+	assert_int_equal(request_parse(buf_bytes(&line), line.len, &request, &err), -1);
+	assert_int_equal(err.code, ERR_LIMIT);
 	request_release(&request);
 	buf_release(&line);
 }

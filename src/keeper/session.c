@@ -154,12 +154,14 @@ void session_say_truncated(struct session *session)
 static struct json *usage_json(struct session *session)
 {
 	struct json *usage = json_new_object();
-	int64_t cpu_us = 0, rss_peak = 0;
+	int64_t cpu_us = 0, rss_peak = 0, sync_us = record_take_sync_us(session->record);
 
 	if (session->engine)
 		session->engine->ops->usage(session->engine, &cpu_us, &rss_peak);
 	json_set_int(usage, "cpu_us", cpu_us);
 	json_set_int(usage, "rss_peak", rss_peak);
+	if (sync_us > 0)
+		json_set_int(usage, "sync_us", sync_us);
 	return usage;
 }
 
@@ -277,6 +279,7 @@ void session_reopen(struct session *session)
 			session_finish(session, cell, "died", "keeper", "reset", 0);
 	}
 	session_cancel_queue(session, "keeper");
+	session->asked.open_count = 0; /* who has asked was a client of the keeper that is gone */
 	json_set_string(body, "state", "reset");
 	json_set_string(body, "reason", "reopened");
 	record_body(session->record, EVENT_RESTARTED, NULL, body);

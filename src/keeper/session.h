@@ -24,6 +24,7 @@
 #include "base/err.h"
 #include "digest/digest.h"
 #include "engine/engine.h"
+#include "journal/asked.h"
 #include "keeper/back.h"
 #include "keeper/cells.h"
 #include "keeper/config.h"
@@ -146,6 +147,7 @@ struct session {
 	const char *restart_reason;
 	bool opened;      /* clients have been greeted */
 	bool sync_failed; /* durability.c: the disk has refused to sync the journal, once */
+	struct asked asked; /* instructions to a model, that a client has recorded */
 	struct ask *asks; /* in the order of their requests; the first is with the interpreter when
 			     ASKING */
 	uint32_t ask_count; /* ever started */

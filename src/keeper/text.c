@@ -55,6 +55,7 @@ int session_text(struct session *session, const struct cell *cell, const struct 
 	status = fold(session, digest, cell, err);
 	if (status == 0 && finished)
 		digest_apply(digest, finished);
+	digest_set_fate(digest, notebook_fate(record_notebook(session->record), cell->id));
 	if (status == 0)
 		digest_text(digest, out);
 	digest_free(digest);

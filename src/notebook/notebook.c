@@ -73,6 +73,7 @@ void notebook_free(struct notebook *notebook)
 	for (size_t i = 0; i < notebook->count; i++)
 		cell_free(notebook->cells[i]);
 	free(notebook->cells);
+	notebook_forget_asks(notebook);
 	timeline_free(notebook->timeline);
 	json_free(notebook->metadata);
 	free(notebook);
@@ -132,7 +133,7 @@ static void id_take(struct notebook *notebook, struct cell *cell, const char *wi
 
 /* --- cells ------------------------------------------------------------------------------------ */
 
-static struct cell *cell_add(struct notebook *notebook, enum cell_type type, const char *id)
+struct cell *notebook_add(struct notebook *notebook, enum cell_type type, const char *id)
 {
 	struct cell *cell = mem_zalloc(sizeof(*cell));
 
@@ -185,7 +186,7 @@ static void apply_cell(struct notebook *notebook, const struct event *event)
 	/* The keeper lets no id come twice; in a damaged journal the first one stays. */
 	if (event->cell == NULL || cell_find(notebook, event->cell) != NULL)
 		return;
-	cell = cell_add(notebook, CELL_CODE, event->cell);
+	cell = notebook_add(notebook, CELL_CODE, event->cell);
 	cell->key = mem_string(event->cell);
 	if (tsearch(cell, &notebook->by_key, cell_compare_key) == NULL)
 		abort(); /* out of memory, as in base/mem */
@@ -206,7 +207,7 @@ static void apply_note(struct notebook *notebook, const struct json *body)
 		type = CELL_RAW;
 	else if (name != NULL && strcmp(name, "code") == 0)
 		type = CELL_CODE;
-	cell = cell_add(notebook, type, json_get_string(body, "id"));
+	cell = notebook_add(notebook, type, json_get_string(body, "id"));
 	cell_set_source(cell, json_get(body, "text"));
 	cell->metadata = meta_cell(json_get(body, "metadata"), type == CELL_CODE);
 	if (type != CELL_CODE && json_type_of(attachments) == JSON_OBJECT)
@@ -216,7 +217,7 @@ static void apply_note(struct notebook *notebook, const struct json *body)
 void notebook_take(struct notebook *notebook, const struct document_cell *given, bool outputs)
 {
 	static const enum cell_type types[] = {CELL_CODE, CELL_MARKDOWN, CELL_RAW};
-	struct cell *cell = cell_add(notebook, types[given->type], given->id);
+	struct cell *cell = notebook_add(notebook, types[given->type], given->id);
 
 	cell->source = mem_copy(given->source, given->source_len);
 	cell->source_len = given->source_len;
@@ -247,7 +248,7 @@ static void apply_section(struct notebook *notebook, const struct json *body)
 	int64_t level = json_get_int(body, "level", 1);
 	size_t len = 0;
 	const char *title = json_string(json_get(body, "title"), &len);
-	struct cell *cell = cell_add(notebook, CELL_MARKDOWN, json_get_string(body, "id"));
+	struct cell *cell = notebook_add(notebook, CELL_MARKDOWN, json_get_string(body, "id"));
 
 	for (int64_t i = 0; i < HEADING_MAX && (i < level || i == 0); i++)
 		buf_append_char(&heading, '#');
@@ -380,6 +381,11 @@ static void cell_apply(struct cell *cell, const struct event *event)
 	case EVENT_STATE:
 	case EVENT_WARNING:
 	case EVENT_NETWORK:
+	case EVENT_ASK:
+	case EVENT_ATTEMPT:
+	case EVENT_TOKEN:
+	case EVENT_CODE:
+	case EVENT_VERDICT:
 	case EVENT_GAP:
 	case EVENT_STOPPED:
 	case EVENT_OTHER:
@@ -399,10 +405,14 @@ bool notebook_write_outputs(struct notebook *notebook, const char *cell, struct 
 	return true;
 }
 
+const struct timeline_cell *notebook_fate(const struct notebook *notebook, const char *cell)
+{
+	return timeline_find(notebook->timeline, cell);
+}
+
 /* --- what was rolled back --------------------------------------------------------------------- */
 
-/* Looks at all cells again after fates or the wish have changed. */
-static void review(struct notebook *notebook)
+void notebook_review(struct notebook *notebook)
 {
 	bool keep = notebook_keeps(notebook, NOTEBOOK_AS_SAID);
 
@@ -430,7 +440,7 @@ enum notebook_rolled_back notebook_rolled_back_from_name(const char *name)
 void notebook_set_rolled_back(struct notebook *notebook, enum notebook_rolled_back what)
 {
 	notebook->wanted = what;
-	review(notebook);
+	notebook_review(notebook);
 }
 
 static void apply_session(struct notebook *notebook, const struct json *body)
@@ -441,7 +451,7 @@ static void apply_session(struct notebook *notebook, const struct json *body)
 	notebook->metadata = meta_notebook(body);
 	notebook->said = notebook_rolled_back_from_name(said);
 	notebook->changed = true;
-	review(notebook);
+	notebook_review(notebook);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -460,6 +470,8 @@ void notebook_apply(struct notebook *notebook, const struct event *event)
 		apply_note(notebook, body);
 	} else if (event->type == EVENT_CELL) {
 		apply_cell(notebook, event);
+	} else if (event->type >= EVENT_ASK && event->type <= EVENT_VERDICT) {
+		notebook_apply_ask(notebook, event);
 	} else if (event->type == EVENT_UPDATE_DISPLAY) {
 		if (displays_update(&notebook->displays, json_get(body, "display_id"),
 				    json_get(body, "data"), json_get(body, "metadata")))
@@ -470,6 +482,8 @@ void notebook_apply(struct notebook *notebook, const struct event *event)
 		if (cell->outputs.changed || !cell->printed)
 			notebook->changed = true;
 	}
+	if (event->type == EVENT_RESTARTED)
+		notebook_apply_ask(notebook, event);
 	if (undone)
-		review(notebook);
+		notebook_review(notebook);
 }

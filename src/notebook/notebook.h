@@ -14,6 +14,12 @@
  *               when it has them. Its field `notebook` {metadata} (from a notebook that is being
  *               run) is merged over these, but language_info of the event stays: it says what ran
  *   section     a markdown cell "#"*level + " " + title (level 1 when not given)
+ *   ask         a markdown cell of the `instruction`, tag `ask`, metadata `fumehood` {`ask`}, and a
+ *               line that says how the answer is known (`verdict`), or that there is none. It goes
+ *               with the cell that has answered: what is undone is undone with its question.
+ *               By option (`notebook_attempts` `show`) the other attempts stand behind it, each
+ *               collapsed, in one markdown cell of the tag `attempt`: never as code, which somebody
+ *               would run
  *   note        a markdown cell of `text`, or raw (`cell_type`), with `id`, `attachments` and
  *               `metadata` if given
  *   cell        a code cell: id, source = code, metadata of the event if any
@@ -45,6 +51,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "journal/event.h"
+#include "journal/timeline.h"
 #include "notebook/document.h"
 
 struct notebook;
@@ -92,6 +99,9 @@ void notebook_write_joined(struct notebook *notebook, enum notebook_rolled_back 
 /* Appends the outputs of the cell with this event id, left out or not and without a mark, as in
  * notebook_write_joined(): a JSON array. False when there is no such cell. */
 bool notebook_write_outputs(struct notebook *notebook, const char *cell, struct buf *out);
+
+/* What has become of the cell with this event id (timeline.h); NULL: there is none. Borrowed. */
+const struct timeline_cell *notebook_fate(const struct notebook *notebook, const char *cell);
 
 /* Of those that notebook_write() prints. */
 size_t notebook_cell_count(const struct notebook *notebook);
