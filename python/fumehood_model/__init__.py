@@ -1,0 +1,1 @@
+"""Scripts of `fumehood model`: each is run by itself, with the standard library alone."""
