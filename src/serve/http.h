@@ -90,6 +90,8 @@ struct http_handler {
 	void (*head)(void *data, struct http_request *request);
 	/* A request was refused before it was one, or its body was too large. */
 	void (*refused)(void *data, int status);
+	/* Answers such a request; NULL: with a problem document. 405: its method is unknown. */
+	void (*refuse)(void *data, struct http_request *request, int status, const char *detail);
 	/* An answer is complete, or its client has gone (request->status may be 0). */
 	void (*ended)(void *data, struct http_request *request);
 	void *data;
@@ -126,6 +128,10 @@ bool http_is_local(const struct http_request *request);
 /* One more field of the answer, before it begins. The value is one line. */
 void http_field(struct http_request *request, const char *name, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* Nothing follows the answer on its connection: it is closed behind it, and what the client still
+ * sends is read away. Before the answer begins. */
+void http_last(struct http_request *request);
 
 /* The whole answer. `type` NULL: no body. */
 void http_reply(struct http_request *request, int status, const char *type, const void *bytes,

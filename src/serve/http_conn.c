@@ -372,9 +372,11 @@ void conn_feed(struct http_conn *conn)
 	conn->feeding = false;
 	if (conn->closing)
 		return;
-	if (conn->ended && !conn->last &&
-	    (conn->phase == PHASE_IDLE || conn->phase == PHASE_HEAD ||
-	     conn->phase == PHASE_UPGRADED || (conn->phase == PHASE_BODY && !conn->paused)))
+	if (conn->ended && !conn->last && conn->phase == PHASE_BODY && !conn->paused)
+		conn_refuse(conn, 400, "the body is shorter than its length says");
+	else if (conn->ended && !conn->last &&
+		 (conn->phase == PHASE_IDLE || conn->phase == PHASE_HEAD ||
+		  conn->phase == PHASE_UPGRADED))
 		conn_close(conn);
 	else
 		conn_read_as_wanted(conn);

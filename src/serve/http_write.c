@@ -53,6 +53,7 @@ const char *http_phrase(int status)
 		{431, "Request Header Fields Too Large"},
 		{500, "Internal Server Error"},
 		{501, "Not Implemented"},
+		{502, "Bad Gateway"},
 		{503, "Service Unavailable"},
 		{504, "Gateway Timeout"},
 		{505, "HTTP Version Not Supported"},
@@ -205,6 +206,12 @@ static void keep_or_not(struct http_conn *conn)
 		conn->keep = false;
 }
 
+void http_last(struct http_request *request)
+{
+	request->conn->keep = false;
+	request->conn->linger = true;
+}
+
 void http_reply(struct http_request *request, int status, const char *type, const void *bytes,
 		size_t len)
 {
@@ -318,7 +325,11 @@ void conn_refuse(struct http_conn *conn, int status, const char *detail)
 	if (conn->owned && conn->request.on_gone)
 		conn->request.on_gone(&conn->request);
 	conn->request.on_gone = NULL;
-	problem_reply(&conn->request, status, NULL, "%s", detail);
+	if (conn->server->handler.refuse)
+		conn->server->handler.refuse(conn->server->handler.data, &conn->request, status,
+					     detail);
+	else
+		problem_reply(&conn->request, status, NULL, "%s", detail);
 }
 
 /* --- upgrades --------------------------------------------------------------------------------- */

@@ -15,6 +15,8 @@ static const double BOUNDS_S[METRICS_BUCKETS] = {0.00025, 0.0005, 0.001, 0.0025,
 static const char *const CELLS[METRICS_CELLS] = {"ok",      "error", "interrupted",
 						 "timeout", "died",  "cancelled"};
 
+static const char *const ASKS[METRICS_ASKS] = {"success", "failure", "cancelled", "error"};
+
 static const char *const LIMITS[8] = {"memory_bytes", "wall_s",       "cpu_s",     "disk_bytes",
 				      "disk_inodes",  "output_bytes", "processes", "other"};
 
@@ -46,12 +48,15 @@ static void count_finished(struct metrics *metrics, const char *line, size_t len
 	cleanup_json struct json *event = json_parse(line, len, &JSON_LIMITS, NULL);
 	const char *status = json_get_string(event, "status");
 	const char *limit = json_get_string(json_get(event, "limit"), "name");
+	int64_t sync_us = json_get_int(json_get(event, "usage"), "sync_us", 0);
 
 	for (size_t i = 0; status && i < METRICS_CELLS; i++)
 		metrics->cells[i] += strcmp(CELLS[i], status) == 0;
 	if (limit)
 		count_limit(metrics, limit);
 	histogram_add(&metrics->cell_s, (double)json_get_int(event, "duration_us", 0) / 1e6);
+	if (sync_us > 0)
+		histogram_add(&metrics->sync_s, (double)sync_us / 1e6);
 }
 
 void metrics_event(struct metrics *metrics, const struct scan *scan, const char *line, size_t len)
@@ -130,11 +135,12 @@ static void put_sessions(struct buf *out, struct sessions *sessions)
 }
 
 void metrics_write(struct buf *out, const struct metrics *metrics, struct sessions *sessions,
-		   size_t connections, size_t streams)
+		   size_t connections, size_t streams, size_t asks)
 {
 	put_sessions(out, sessions);
 	gauge(out, "connections", "Open connections.", connections);
 	gauge(out, "streams", "Open streams of events.", streams);
+	gauge(out, "asks", "Asks of a model that are under way.", asks);
 	head(out, "requests_total", "counter", "Answers by HTTP status.");
 	for (int status = 100; status < 600; status++)
 		if (metrics->requests[status] > 0)
@@ -144,6 +150,10 @@ void metrics_write(struct buf *out, const struct metrics *metrics, struct sessio
 	for (size_t i = 0; i < METRICS_CELLS; i++)
 		buf_printf(out, "fumehood_cells_total{status=\"%s\"} %" PRIu64 "\n", CELLS[i],
 			   metrics->cells[i]);
+	head(out, "asks_total", "counter", "Asks of a model that have ended, by outcome.");
+	for (size_t i = 0; i < METRICS_ASKS; i++)
+		buf_printf(out, "fumehood_asks_total{outcome=\"%s\"} %" PRIu64 "\n", ASKS[i],
+			   metrics->asks[i]);
 	head(out, "limit_hits_total", "counter", "Limits that were met, by name.");
 	for (size_t i = 0; i < 8; i++)
 		buf_printf(out, "fumehood_limit_hits_total{limit=\"%s\"} %" PRIu64 "\n", LIMITS[i],
@@ -172,5 +182,8 @@ void metrics_write(struct buf *out, const struct metrics *metrics, struct sessio
 	put_histogram(out, "request_seconds", "Time of answers that are no streams.",
 		      &metrics->request_s);
 	put_histogram(out, "cell_seconds", "Time of cells, as sessions tell it.", &metrics->cell_s);
+	put_histogram(out, "journal_sync_seconds",
+		      "Time of the slowest sync of a journal between the ends of two cells.",
+		      &metrics->sync_s);
 	put_histogram(out, "start_seconds", "Time of starts of sessions.", &metrics->start_s);
 }

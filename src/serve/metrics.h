@@ -32,9 +32,18 @@ enum metrics_cell {
 	METRICS_CELLS
 };
 
+enum metrics_ask {
+	METRICS_ASK_SUCCESS,
+	METRICS_ASK_FAILURE,   /* it has a result, and that is no success */
+	METRICS_ASK_CANCELLED, /* its client has gone, or the daemon has ended */
+	METRICS_ASK_ERROR,     /* no model, no server, a fault of ours */
+	METRICS_ASKS
+};
+
 struct metrics {
 	uint64_t requests[600]; /* by status */
 	uint64_t cells[METRICS_CELLS];
+	uint64_t asks[METRICS_ASKS];
 	uint64_t events, event_bytes;
 	uint64_t limit_hits[8];
 	uint64_t sandbox_failures, start_failures, sessions_started, sessions_ended,
@@ -43,7 +52,7 @@ struct metrics {
 	uint64_t auth_failures, audit_failures;
 	uint64_t ws_protocol_errors;
 	uint64_t redis_published, redis_dropped;
-	struct histogram request_s, cell_s, start_s;
+	struct histogram request_s, cell_s, sync_s, start_s;
 };
 
 void histogram_add(struct histogram *histogram, double seconds);
@@ -53,6 +62,6 @@ void metrics_event(struct metrics *metrics, const struct scan *scan, const char 
 
 /* Appends the text. */
 void metrics_write(struct buf *out, const struct metrics *metrics, struct sessions *sessions,
-		   size_t connections, size_t streams);
+		   size_t connections, size_t streams, size_t asks);
 
 #endif

@@ -2,7 +2,7 @@
  * What the daemon tells of itself: health, the description of its interface, metrics.
  */
 #include "base/mem.h"
-#include "serve/exchange.h"
+#include "serve/asking.h"
 #include "serve/openapi.h"
 #include "serve/stream.h"
 
@@ -30,7 +30,7 @@ void rest_metrics(struct exchange *exchange)
 	struct serve *serve = exchange->serve;
 
 	metrics_write(&text, &serve->metrics, serve->sessions, http_connections(serve->http),
-		      serve_streams_of(serve, NULL));
+		      serve_streams_of(serve, NULL), askings_running(serve, NULL));
 	exchange_bytes(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", buf_bytes(&text),
 		       text.len);
 }

@@ -82,6 +82,7 @@ void rest_run(struct exchange *exchange); /* rest_run.c */
 void rest_cell(struct exchange *exchange);
 void rest_run_once(struct exchange *exchange);
 void rest_events(struct exchange *exchange);
+void rest_ask(struct exchange *exchange); /* rest_ask.c */
 void rest_files_get(struct exchange *exchange); /* rest_files.c */
 void rest_files_put(struct exchange *exchange);
 void rest_files_delete(struct exchange *exchange);

@@ -26,10 +26,12 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "base/socket.h"
+#include "serve/asking.h"
 #include "serve/channel.h"
 #include "serve/exchange.h"
 #include "serve/notify.h"
 #include "serve/serve_internal.h"
+#include "serve/slm.h"
 #include "serve/stream.h"
 
 enum { TICK_MS = 1000, ENDING_S = 10, ADOPT_S = 10 };
@@ -294,6 +296,10 @@ static int listen_all(struct serve *serve, struct err *err)
 			return -1;
 	if (given > 0 ? adopt_sockets(serve, given, err) != 0 : listen_unix(serve, err) != 0)
 		return -1;
+	if (serve->slm && slm_listen(serve->slm, err) != 0)
+		return -1;
+	if (serve->slm)
+		say(serve, "http://127.0.0.1:%d (the original's service)", slm_port(serve->slm));
 	for (size_t i = 0; i < options->listen_count; i++)
 		if (listen_tcp(serve, options->listen[i], i == 0, err) != 0)
 			return -1;
@@ -301,6 +307,11 @@ static int listen_all(struct serve *serve, struct err *err)
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
+
+static size_t connections(const struct serve *serve)
+{
+	return http_connections(serve->http) + (serve->slm ? slm_connections(serve->slm) : 0);
+}
 
 static void tick(uv_timer_t *timer)
 {
@@ -311,8 +322,9 @@ static void tick(uv_timer_t *timer)
 	streams_ping(serve, now_us);
 	channels_tick(serve, now_us);
 	originals_tick(serve, now_us);
+	askings_tick(serve, now_us);
 	if (serve->ending) {
-		if (http_connections(serve->http) == 0 ||
+		if (connections(serve) == 0 ||
 		    now_us - serve->ending_us > (int64_t)ENDING_S * 1000000)
 			uv_stop(&serve->loop);
 		return;
@@ -345,6 +357,8 @@ static int begin(struct serve *serve, struct err *err)
 		.event = session_event, .gone = session_gone, .data = serve};
 	const struct serve_options *options = &serve->options;
 
+	if (options->slm)
+		serve->slm = slm_new(&serve->loop, options->slm);
 	if (open_runtime(serve, err) != 0 || tokens_open(&serve->tokens, err) != 0 ||
 	    audit_open(&serve->audit, err) != 0)
 		return -1;
@@ -397,7 +411,10 @@ static void end_gracefully(struct serve *serve)
 	streams_end_all(serve);
 	channels_close(serve);
 	originals_close(serve);
-	if (http_connections(serve->http) == 0)
+	askings_cancel(serve);
+	if (serve->slm)
+		slm_end(serve->slm);
+	if (connections(serve) == 0)
 		uv_stop(&serve->loop);
 }
 
@@ -452,6 +469,9 @@ void serve_free(struct serve *serve)
 		http_drain(serve->http);
 		http_close_all(serve->http);
 	}
+	askings_free(serve);
+	if (serve->slm)
+		slm_close(serve->slm);
 	if (serve->sessions)
 		sessions_close(serve->sessions);
 	if (serve->publisher)
@@ -468,6 +488,7 @@ void serve_free(struct serve *serve)
 	if (serve->owns_note)
 		(void)unlinkat(serve->runtime_fd, NOTE_NAME, 0);
 	http_server_free(serve->http);
+	slm_free(serve->slm);
 	sessions_free(serve->sessions);
 	publisher_free(serve->publisher);
 	original_free(serve->original);

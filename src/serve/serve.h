@@ -16,6 +16,8 @@
 #include "base/err.h"
 #include "serve/http.h"
 
+struct slm_options;
+
 enum { SERVE_LISTEN_MAX = 4 };
 
 struct serve_options {
@@ -34,6 +36,10 @@ struct serve_options {
 	const char *redis;     /* URL; NULL: none */
 	uint64_t redis_stream; /* events kept in a stream of its own for each session; 0: none */
 	bool original_events;
+	uint64_t asks_max;           /* of a model, that run at once */
+	const char *const *ask_urls;    /* whose endpoints a token may ask, too */
+	size_t ask_url_count;
+	const struct slm_options *slm;  /* the original's service beside it; NULL: none */
 	struct http_times times;
 	/* Says one line, without LF, to whoever runs the daemon. */
 	void (*say)(void *data, const char *text);

@@ -18,6 +18,7 @@
 
 struct stream;
 struct channel;
+struct asking;
 
 struct serve {
 	struct serve_options options;
@@ -32,6 +33,8 @@ struct serve {
 	struct original *original;   /* NULL: not wanted */
 	struct stream *streams;      /* all, for their pings */
 	struct channel *channels;
+	struct asking *askings;
+	struct slm *slm; /* NULL: not wanted */
 	uint64_t starting; /* sessions that are being started */
 	char *runtime;     /* folder of the sockets */
 	int runtime_fd;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "serve/asking.h"
 #include "serve/channel.h"
 #include "serve/lookup.h"
 
@@ -378,7 +379,7 @@ static const struct link_events LINK_EVENTS = {
 
 uint64_t serve_streams_of(const struct serve *serve, const char *who)
 {
-	uint64_t count = channels_of(serve, who);
+	uint64_t count = channels_of(serve, who) + askings_running(serve, who);
 
 	for (const struct stream *stream = serve->streams; stream; stream = stream->next)
 		count += !who || strcmp(stream->exchange->who.id, who) == 0;

@@ -439,6 +439,8 @@ def test_metrics(daemon, session):
              families["fumehood_cells"].samples}
     assert cells["ok"] == 1 and cells["error"] == 1
     assert families["fumehood_cell_seconds"].type == "histogram"
+    daemon.until("a sync of the journal", lambda: daemon.run(session, "1") and daemon.metrics()[
+        "fumehood_journal_sync_seconds_count"] > 0)
     assert sum(sample.value for sample in families["fumehood_sessions"].samples) >= 1
 
 
