@@ -7,6 +7,7 @@
  * has its `status` and `type`, too. What the code in a cell does wrong is no exception here: it is
  * the status of a Result, and CellError only for who asks for one (Result.throwForError).
  */
+import type { AskAnswer } from "./ask.js";
 import type { Result } from "./result.js";
 
 export interface ErrorDetails {
@@ -98,6 +99,16 @@ export class CellError extends FumehoodError {
   constructor(message: string, result: Result) {
     super(message, "cell");
     this.result = result;
+  }
+}
+
+/** An ask had no success. Thrown by AskAnswer.throwForError() alone; `answer` is that answer. */
+export class AnswerError extends FumehoodError {
+  readonly answer: AskAnswer;
+
+  constructor(message: string, answer: AskAnswer) {
+    super(message, "answer");
+    this.answer = answer;
   }
 }
 

@@ -12,6 +12,8 @@
  * that nobody closes lives on, until the daemon's `--idle` stops it.
  */
 import { query, segment } from "./address.js";
+import { Ask } from "./ask.js";
+import type { AskAnswer, AskOptions } from "./ask.js";
 import { Channel } from "./channel.js";
 import { channelEvents } from "./channel_events.js";
 import { Daemon } from "./daemon.js";
@@ -208,6 +210,21 @@ export class Session {
   stream(code: string, options: RunOptions = {}): Run {
     return this.startRun(code, options);
   }
+
+  // ---- a model
+
+  /** Begins an ask and does not wait: its lines are iterated, or its result is waited for. */
+  startAsk(instruction: string, options: AskOptions = {}): Ask {
+    return new Ask(this.daemon, instruction, options, this.id);
+  }
+
+  /** Has a model write programs for the instruction, runs them, and answers with one whose outcome
+   * holds. They see the session's variables and files; the chosen one is then run in it. */
+  ask(instruction: string, options: AskOptions = {}): Promise<AskAnswer> {
+    return this.startAsk(instruction, options).result();
+  }
+
+  // ---- what runs
 
   /** Interrupts the cell, or whatever runs; whether something was running. */
   async interrupt(cell?: string): Promise<boolean> {
@@ -465,6 +482,17 @@ export class Session {
 /** All sessions of a daemon that may be seen, newest first. */
 export function sessions(options: DaemonOptions = {}): Promise<SessionInfo[]> {
   return new Daemon(options).sessions();
+}
+
+/** Begins an ask in a session of its own. */
+export function startAsk(instruction: string, options: AskOptions & DaemonOptions = {}): Ask {
+  return new Ask(new Daemon(options), instruction, options);
+}
+
+/** Has a model write programs for the instruction, and runs them in a session of their own. */
+export function ask(instruction: string, options: AskOptions & DaemonOptions = {}
+): Promise<AskAnswer> {
+  return startAsk(instruction, options).result();
 }
 
 // `await using session = await Session.start()`, where the language has it.

@@ -19,16 +19,18 @@ from types import TracebackType
 from typing import (Any, AsyncIterator, Awaitable, Callable, Dict, Iterable, List, Mapping,
                     Optional, Sequence, Tuple, Type, TypeVar, Union)
 
-from . import ask, errors, start
+from . import asking, calls, errors, start
+from .aio_asking import AsyncAsking
 from .aio_channel import AsyncChannel
 from .aio_files import AsyncFiles
+from .answer import Answer, Line
 from .channel import Channel
 from .events import Tail, request, with_blobs
 from .result import Collector, Event, FileChange, Output, Result
 from .run import Handlers, answers, blobs_of
 from .session import SessionBase, _drop, home_of, options
 from .start import PathLike
-from .wire import Answer, Feed
+from .wire import Answer as Reply, Feed
 
 T = TypeVar("T")
 AsyncInput = Union[str, Iterable[str], "asyncio.Queue[Optional[str]]",
@@ -56,7 +58,7 @@ async def _in_thread(home: start.Home, begin: Callable[[], start.Begun], removes
 class AsyncRun:
     """A cell under way: iterate over its events, or wait for its result()."""
 
-    def __init__(self, session: AsyncSession, answer: Answer, feed: Feed,
+    def __init__(self, session: AsyncSession, answer: Reply, feed: Feed,
                  input: Optional[AsyncInput], handlers: Handlers) -> None:
         self._session, self._answer, self._feed = session, answer, feed
         self._queue = input if isinstance(input, asyncio.Queue) else None
@@ -140,12 +142,12 @@ class AsyncRun:
 
         async def interrupt() -> None:
             try:
-                channel.post(ask.interrupt(await self.cell()).body)
+                channel.post(calls.interrupt(await self.cell()).body)
             except errors.Error:
                 pass
         if self._answer.done():
             try:
-                channel.post(ask.interrupt(str(self._answer.take()["cell"])).body)
+                channel.post(calls.interrupt(str(self._answer.take()["cell"])).body)
             except errors.Error:
                 pass
         else:
@@ -240,7 +242,7 @@ class AsyncSession(SessionBase):
     # ---- running code
 
     def start_run(self, code: str, *, timeout: Optional[float] = None,
-                  max_chars: int = ask.TEXT_CHARS, marks: bool = False,
+                  max_chars: int = calls.TEXT_CHARS, marks: bool = False,
                   input: Optional[AsyncInput] = None, cell: Optional[str] = None,
                   metadata: Optional[Mapping[str, Any]] = None, file: Optional[str] = None,
                   argv: Optional[Sequence[str]] = None, atomic: bool = False,
@@ -250,7 +252,7 @@ class AsyncSession(SessionBase):
                   on_stderr: Optional[Callable[[str], object]] = None,
                   on_output: Optional[Callable[[Output], object]] = None) -> AsyncRun:
         """Sends a cell and does not wait."""
-        body = ask.run(code, timeout=timeout, max_chars=max_chars, marks=marks,
+        body = calls.run(code, timeout=timeout, max_chars=max_chars, marks=marks,
                        stdin=input is not None, cell=cell, metadata=metadata, file=file, argv=argv,
                        atomic=atomic, try_only=try_only, restore_files=restore_files)
         answer, feed = self._channel.post_run(body)
@@ -258,7 +260,7 @@ class AsyncSession(SessionBase):
                         Handlers(on_event, on_stdout, on_stderr, on_output))
 
     async def run(self, code: str, *, timeout: Optional[float] = None,
-                  max_chars: int = ask.TEXT_CHARS, marks: bool = False,
+                  max_chars: int = calls.TEXT_CHARS, marks: bool = False,
                   input: Optional[AsyncInput] = None, cell: Optional[str] = None,
                   metadata: Optional[Mapping[str, Any]] = None, file: Optional[str] = None,
                   argv: Optional[Sequence[str]] = None, atomic: bool = False,
@@ -276,50 +278,66 @@ class AsyncSession(SessionBase):
             on_stderr=on_stderr, on_output=on_output).result()
 
     def stream(self, code: str, *, timeout: Optional[float] = None,
-               max_chars: int = ask.TEXT_CHARS, input: Optional[AsyncInput] = None) -> AsyncRun:
+               max_chars: int = calls.TEXT_CHARS, input: Optional[AsyncInput] = None) -> AsyncRun:
         """Runs code: `async for event in session.stream(code)`."""
         return self.start_run(code, timeout=timeout, max_chars=max_chars, input=input)
 
     async def interrupt(self, cell: Optional[str] = None) -> bool:
-        return await self._ask(ask.interrupt(cell))
+        return await self._ask(calls.interrupt(cell))
 
     async def input(self, text: Optional[str]) -> None:
-        await self._ask(ask.answer(text))
+        await self._ask(calls.answer(text))
+
+    # ---- a model
+
+    def start_ask(self, instruction: str, *, on_line: Optional[Callable[[Line], object]] = None,
+                  **options: Any) -> AsyncAsking:
+        """An ask that begins when it is iterated or waited for."""
+        if self.closed:
+            raise errors.GoneError("the session is closed")
+        asked = asking.body(instruction, session=self.id, **options)
+        return AsyncAsking(lambda: self._home.asking(asked), on_line)
+
+    async def ask(self, instruction: str, *, on_line: Optional[Callable[[Line], object]] = None,
+                  **options: Any) -> Answer:
+        """Has a model write programs for the instruction, and runs them; see Session.ask(). A
+        cancelled task ends model and programs."""
+        return await self.start_ask(instruction, on_line=on_line, **options).result()
 
     # ---- asking
 
-    async def _ask(self, request: ask.Request[T]) -> T:
+    async def _ask(self, request: calls.Request[T]) -> T:
         return request.read(await self._channel.call(request.body))
 
-    async def complete(self, code: str, cursor: Optional[int] = None) -> ask.Completion:
-        return await self._ask(ask.complete(code, cursor))
+    async def complete(self, code: str, cursor: Optional[int] = None) -> calls.Completion:
+        return await self._ask(calls.complete(code, cursor))
 
     async def inspect(self, code: str, cursor: Optional[int] = None, *, source: bool = False
-                      ) -> ask.Inspection:
-        return await self._ask(ask.inspect(code, cursor, source))
+                      ) -> calls.Inspection:
+        return await self._ask(calls.inspect(code, cursor, source))
 
     async def variables(self, pattern: Optional[str] = None, *, limit: int = 200
-                        ) -> ask.Variables:
-        return await self._ask(ask.variables(pattern, limit))
+                        ) -> calls.Variables:
+        return await self._ask(calls.variables(pattern, limit))
 
-    async def text(self, cell: str, *, max_chars: int = ask.TEXT_CHARS, marks: bool = False
+    async def text(self, cell: str, *, max_chars: int = calls.TEXT_CHARS, marks: bool = False
                    ) -> str:
-        return await self._ask(ask.text(cell, max_chars, marks))
+        return await self._ask(calls.text(cell, max_chars, marks))
 
-    async def outputs(self, section: Optional[str] = None, *, max_chars: int = ask.TEXT_CHARS,
+    async def outputs(self, section: Optional[str] = None, *, max_chars: int = calls.TEXT_CHARS,
                       marks: bool = False) -> Dict[str, str]:
-        return await self._ask(ask.outputs(section, max_chars, marks))
+        return await self._ask(calls.outputs(section, max_chars, marks))
 
     async def images(self, since: int = 0, *, section: Optional[str] = None
                      ) -> Tuple[List[Mapping[str, Any]], int]:
-        return await self._ask(ask.images(since, section))
+        return await self._ask(calls.images(since, section))
 
     async def changes(self, since: int = 0, *, cell: Optional[str] = None
                       ) -> Tuple[List[FileChange], int]:
-        return await self._ask(ask.changes(since, cell))
+        return await self._ask(calls.changes(since, cell))
 
-    async def status(self) -> ask.Status:
-        return await self._ask(ask.status())
+    async def status(self) -> calls.Status:
+        return await self._ask(calls.status())
 
     async def events(self, since: int = 0, *, follow: bool = False, cell: Optional[str] = None,
                      lossy: bool = False) -> AsyncIterator[Event]:
@@ -345,63 +363,63 @@ class AsyncSession(SessionBase):
     # ---- the record
 
     async def section(self, title: str, *, level: int = 2) -> None:
-        await self._ask(ask.section(title, level))
+        await self._ask(calls.section(title, level))
 
     async def note(self, text: str, *, cell_type: str = "markdown",
                    metadata: Optional[Mapping[str, Any]] = None) -> str:
-        return await self._ask(ask.note(text, cell_type, metadata))
+        return await self._ask(calls.note(text, cell_type, metadata))
 
     async def notebook(self, *, rolled_back: Optional[str] = None) -> Dict[str, Any]:
-        return await self._ask(ask.notebook(rolled_back))
+        return await self._ask(calls.notebook(rolled_back))
 
     async def save(self, path: Optional[PathLike] = None) -> str:
-        name: str = await self._ask(ask.save())
+        name: str = await self._ask(calls.save())
         saved = str(self.directory / name)
         return await asyncio.to_thread(start.copy_file, saved, path) if path is not None else saved
 
     # ---- the session
 
     async def limits(self, **values: Any) -> Dict[str, Mapping[str, Any]]:
-        return await self._ask(ask.limits(values))
+        return await self._ask(calls.limits(values))
 
     async def policy(self, **values: Any) -> Dict[str, Any]:
-        return await self._ask(ask.policy(values))
+        return await self._ask(calls.policy(values))
 
-    async def checkpoint(self, name: str, *, files: Optional[bool] = None) -> ask.Checkpoint:
+    async def checkpoint(self, name: str, *, files: Optional[bool] = None) -> calls.Checkpoint:
         """Keeps the variables as they are now, under this name; `files`: those of the workspace,
         too (None: as the workspace is the session's own)."""
-        return await self._ask(ask.checkpoint(name, files))
+        return await self._ask(calls.checkpoint(name, files))
 
-    async def checkpoints(self) -> ask.Checkpoints:
+    async def checkpoints(self) -> calls.Checkpoints:
         """The states that are held: named ones, and those after the last cells."""
-        return await self._ask(ask.checkpoints())
+        return await self._ask(calls.checkpoints())
 
     async def drop_checkpoint(self, name: str) -> None:
         """Lets a named checkpoint go."""
-        await self._ask(ask.drop_checkpoint(name))
+        await self._ask(calls.drop_checkpoint(name))
 
     async def rollback(self, to: Optional[str] = None, *, files: Optional[bool] = None
-                       ) -> ask.Rollback:
+                       ) -> calls.Rollback:
         """Returns to a checkpoint, by its name, or to before a cell; None: before the last one."""
-        return await self._ask(ask.rollback(to, files))
+        return await self._ask(calls.rollback(to, files))
 
-    async def reset(self) -> ask.Rollback:
+    async def reset(self) -> calls.Rollback:
         """An empty session: no variables, the same record."""
-        return await self._ask(ask.reset())
+        return await self._ask(calls.reset())
 
     async def fork(self, name: Optional[str] = None, *, at: Optional[str] = None) -> AsyncSession:
         """Another session that goes on from here, or from where rollback(at) would return to.
         close() stops it, and removes it unless it has a name."""
-        ident, home = await self._ask(ask.fork(name, at)), self._home
+        ident, home = await self._ask(calls.fork(name, at)), self._home
         return await self._made(home, lambda: home.find(ident), name is None)
 
     async def restart(self) -> None:
-        await self._ask(ask.restart())
+        await self._ask(calls.restart())
 
     async def stop(self, *, drain: bool = False) -> None:
         """Ends the session. It can be opened again, unless close() removes it."""
         try:
-            await self._ask(ask.stop(drain))
+            await self._ask(calls.stop(drain))
         finally:
             self._stops = False
 
@@ -441,7 +459,7 @@ class AsyncSession(SessionBase):
         for item in blobs_of(event):
             data = bytearray()
             while True:
-                part, total = await self._ask(ask.blob(str(item["$blob"]), len(data)))
+                part, total = await self._ask(calls.blob(str(item["$blob"]), len(data)))
                 data += part
                 if len(data) >= total or not part:
                     break

@@ -5,8 +5,8 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, List
 
-from . import ask
-from .ask import Entry, Path
+from . import calls
+from .calls import Entry, Path
 from .files import Source, parts_of, upload_name
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class AsyncFiles:
         found: List[Entry] = []
         while True:
             entries, more = await self._session._ask(
-                ask.list_files(path, found[-1].name if found else None))
+                calls.list_files(path, found[-1].name if found else None))
             found += entries
             if not more or not entries:
                 return found
@@ -31,7 +31,7 @@ class AsyncFiles:
     async def get(self, path: Path) -> bytes:
         data = bytearray()
         while True:
-            part, total = await self._session._ask(ask.read_file(path, len(data)))
+            part, total = await self._session._ask(calls.read_file(path, len(data)))
             data += part
             if len(data) >= total or not part:
                 return bytes(data)
@@ -41,11 +41,11 @@ class AsyncFiles:
         while True:
             parts = await asyncio.to_thread(parts_of, data)
             for part in parts:
-                await self._session._ask(ask.write_file(path, upload, part, offset, False, mode))
+                await self._session._ask(calls.write_file(path, upload, part, offset, False, mode))
                 offset += len(part)
             if not parts or isinstance(data, (bytes, bytearray, memoryview, str)):
                 break
-        await self._session._ask(ask.write_file(path, upload, b"", offset, True, mode))
+        await self._session._ask(calls.write_file(path, upload, b"", offset, True, mode))
         return offset
 
     async def download(self, path: Path, to: Path) -> int:
@@ -55,7 +55,7 @@ class AsyncFiles:
         offset = 0
         with open(name, "wb") as file:
             while True:
-                part, total = await self._session._ask(ask.read_file(path, offset))
+                part, total = await self._session._ask(calls.read_file(path, offset))
                 await asyncio.to_thread(file.write, part)
                 offset += len(part)
                 if offset >= total or not part:
@@ -67,7 +67,7 @@ class AsyncFiles:
                                   mode=os.fstat(file.fileno()).st_mode & 0o777)
 
     async def remove(self, path: Path, *, whole: bool = False) -> None:
-        await self._session._ask(ask.remove_file(path, whole))
+        await self._session._ask(calls.remove_file(path, whole))
 
     async def make_folder(self, path: Path) -> None:
-        await self._session._ask(ask.make_folder(path))
+        await self._session._ask(calls.make_folder(path))

@@ -147,6 +147,10 @@ class Daemon:
             raise errors.CorruptError("the daemon %s gave an answer that is no JSON" % self
                                       ) from None
 
+    def asking(self, asked: Mapping[str, Any]) -> Lines:
+        """POST /v1/ask: its lines as they come."""
+        return Lines(self, asked)
+
     def channel(self, session: str) -> "Tuple[socket.socket, bytes]":
         """The session's channel: the socket, and what came behind the head of the answer."""
         key = base64.b64encode(os.urandom(16)).decode("ascii")
@@ -266,6 +270,67 @@ class Daemon:
                 if unknown or time.monotonic() >= until:
                     raise
             time.sleep(0.05)
+
+
+class Lines:
+    """The lines of an ask of a daemon (asking.Source). To go away is to cancel it."""
+
+    def __init__(self, daemon: Daemon, asked: Mapping[str, Any]) -> None:
+        self._daemon = daemon
+        self._left = False
+        self._connection = _Connection(daemon, CONNECT_S)
+        self._connection.connect()
+        sock: socket.socket = self._connection.sock
+        # Nothing may come for as long as a program runs, or a model is loaded.
+        sock.settimeout(None)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._sock: Optional[socket.socket] = sock
+        fields = {**daemon._fields(), "Content-Type": "application/json",
+                  "Accept": "application/x-ndjson"}
+        try:
+            data = json.dumps(asked, allow_nan=False).encode("ascii")
+        except (TypeError, ValueError) as error:
+            self._connection.close()
+            raise errors.UsageError("an option is no JSON: %s" % error) from None
+        try:
+            self._connection.request("POST", "/v1/ask", data, fields)
+            self._answer = self._connection.getresponse()
+            if self._answer.status >= 400:
+                raise _problem(self._answer.status, self._answer.read())
+        except BaseException as error:
+            self.close()
+            if isinstance(error, (http.client.HTTPException, OSError)) \
+                    and not isinstance(error, errors.Error):
+                raise self.why() from error
+            raise
+
+    def next(self) -> Optional[bytes]:
+        try:
+            return self._answer.readline() or None
+        except (http.client.HTTPException, OSError, ValueError) as error:
+            if self._left:
+                return None
+            raise self.why() from error
+
+    def stop(self) -> None:
+        self._left = True
+        sock = self._sock
+        if sock is not None:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # the daemon has closed it
+
+    def close(self) -> None:
+        self.stop()
+        self._sock = None
+        answer = getattr(self, "_answer", None)
+        if answer is not None:
+            answer.close()
+        self._connection.close()
+
+    def why(self) -> errors.Error:
+        return errors.GoneError("the daemon %s ended the ask without a result" % self._daemon)
 
 
 def _token_of(address: str) -> Optional[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Dict, Mapping, Optional, Type
 
 if TYPE_CHECKING:
+    from .answer import Answer
     from .result import Result
 
 
@@ -140,6 +141,16 @@ class CellError(Error):
     def __init__(self, message: str, result: Result) -> None:
         super().__init__(message)
         self.result = result
+
+
+class AnswerError(Error):
+    """An ask had no success. Raised by Answer.raise_for_error() alone; `answer` is that answer."""
+
+    code = "answer"
+
+    def __init__(self, message: str, answer: Answer) -> None:
+        super().__init__(message)
+        self.answer = answer
 
 
 CODES: Mapping[str, Type[Error]] = {

@@ -10,8 +10,8 @@ import os
 import secrets
 from typing import TYPE_CHECKING, BinaryIO, List, Union
 
-from . import ask, errors
-from .ask import Entry, Path
+from . import calls, errors
+from .calls import Entry, Path
 
 if TYPE_CHECKING:
     from .session import Session
@@ -29,8 +29,8 @@ def parts_of(data: Source) -> List[bytes]:
         data = data.encode("utf-8")
     if isinstance(data, (bytes, bytearray, memoryview)):
         whole = bytes(data)
-        return [whole[at:at + ask.PART_BYTES] for at in range(0, len(whole), ask.PART_BYTES)]
-    part = data.read(ask.PART_BYTES)
+        return [whole[at:at + calls.PART_BYTES] for at in range(0, len(whole), calls.PART_BYTES)]
+    part = data.read(calls.PART_BYTES)
     if isinstance(part, str):
         raise errors.UsageError("the file is open as text: open it with mode 'rb'")
     return [part] if part else []
@@ -47,7 +47,7 @@ class Files:
         found: List[Entry] = []
         while True:
             entries, more = self._session._ask(
-                ask.list_files(path, found[-1].name if found else None))
+                calls.list_files(path, found[-1].name if found else None))
             found += entries
             if not more or not entries:
                 return found
@@ -56,7 +56,7 @@ class Files:
         """The content of a file."""
         data = bytearray()
         while True:
-            part, total = self._session._ask(ask.read_file(path, len(data)))
+            part, total = self._session._ask(calls.read_file(path, len(data)))
             data += part
             if len(data) >= total or not part:
                 return bytes(data)
@@ -68,11 +68,11 @@ class Files:
         while True:
             parts = parts_of(data)
             for part in parts:
-                self._session._ask(ask.write_file(path, upload, part, offset, False, mode))
+                self._session._ask(calls.write_file(path, upload, part, offset, False, mode))
                 offset += len(part)
             if not parts or isinstance(data, (bytes, bytearray, memoryview, str)):
                 break
-        self._session._ask(ask.write_file(path, upload, b"", offset, True, mode))
+        self._session._ask(calls.write_file(path, upload, b"", offset, True, mode))
         return offset
 
     def download(self, path: Path, to: Path) -> int:
@@ -83,7 +83,7 @@ class Files:
         offset = 0
         with open(name, "wb") as file:
             while True:
-                part, total = self._session._ask(ask.read_file(path, offset))
+                part, total = self._session._ask(calls.read_file(path, offset))
                 file.write(part)
                 offset += len(part)
                 if offset >= total or not part:
@@ -97,8 +97,8 @@ class Files:
 
     def remove(self, path: Path, *, whole: bool = False) -> None:
         """Removes a file, or a folder: an empty one, or `whole`."""
-        self._session._ask(ask.remove_file(path, whole))
+        self._session._ask(calls.remove_file(path, whole))
 
     def make_folder(self, path: Path) -> None:
         """Makes a folder, and those above it."""
-        self._session._ask(ask.make_folder(path))
+        self._session._ask(calls.make_folder(path))

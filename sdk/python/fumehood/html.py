@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
+    from .answer import Answer
     from .result import Output, Result
 
 TEXT_CHARS_MAX = 100_000
@@ -68,3 +69,13 @@ def result(item: Result) -> str:
     if not parts:
         parts.append(text("(no output)", "color:#888;"))
     return '<div class="fumehood-result">%s</div>' % "".join(parts)
+
+
+def answer(item: Answer) -> str:
+    parts: List[str] = [text(item.text or "(no output)", "" if item.success
+                             else "background:#fdd;color:#000;")]
+    notes = [item.known] + ["suspicious: " + one for one in item.suspicions]
+    parts.append(text("\n".join(notes), "color:#888;"))
+    if item.code:
+        parts.append("<details><summary>the program</summary>%s</details>" % text(item.code))
+    return '<div class="fumehood-answer">%s</div>' % "".join(parts)

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import (TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Mapping, Optional, Type,
                     Union)
 
-from . import ask, errors
+from . import calls, errors
 from .result import Collector, Event, Output, Result
 from .wire import Answer, Feed
 
@@ -161,7 +161,7 @@ class Run:
             return
         try:
             if channel.wait(self._answer.done, _ABANDON_S):
-                channel.post(ask.interrupt(str(self._answer.take()["cell"])).body)
+                channel.post(calls.interrupt(str(self._answer.take()["cell"])).body)
         except errors.Error:
             pass
 

@@ -22,7 +22,8 @@ from types import TracebackType
 from typing import (Any, Callable, Dict, Iterator, List, Mapping, Optional, Protocol, Sequence,
                     Tuple, Type, TypeVar, Union)
 
-from . import ask, errors, start, store
+from . import asking, calls, errors, start, store
+from .answer import Answer, Line
 from .channel import Channel
 from .files import Files
 from .result import Event, FileChange, Output, Result
@@ -178,7 +179,7 @@ class Session(SessionBase):
     # ---- running code
 
     def start_run(self, code: str, *, timeout: Optional[float] = None,
-                  max_chars: int = ask.TEXT_CHARS, marks: bool = False,
+                  max_chars: int = calls.TEXT_CHARS, marks: bool = False,
                   input: Optional[Input] = None, cell: Optional[str] = None,
                   metadata: Optional[Mapping[str, Any]] = None, file: Optional[str] = None,
                   argv: Optional[Sequence[str]] = None, atomic: bool = False,
@@ -188,13 +189,13 @@ class Session(SessionBase):
                   on_stderr: Optional[Callable[[str], object]] = None,
                   on_output: Optional[Callable[[Output], object]] = None) -> Run:
         """Sends a cell and does not wait: the Run is waited for, or iterated. Parameters: run()."""
-        body = ask.run(code, timeout=timeout, max_chars=max_chars, marks=marks,
+        body = calls.run(code, timeout=timeout, max_chars=max_chars, marks=marks,
                        stdin=input is not None, cell=cell, metadata=metadata, file=file, argv=argv,
                        atomic=atomic, try_only=try_only, restore_files=restore_files)
         answer, feed = self._channel.post_run(body)
         return Run(self, answer, feed, input, Handlers(on_event, on_stdout, on_stderr, on_output))
 
-    def run(self, code: str, *, timeout: Optional[float] = None, max_chars: int = ask.TEXT_CHARS,
+    def run(self, code: str, *, timeout: Optional[float] = None, max_chars: int = calls.TEXT_CHARS,
             marks: bool = False, input: Optional[Input] = None, cell: Optional[str] = None,
             metadata: Optional[Mapping[str, Any]] = None, file: Optional[str] = None,
             argv: Optional[Sequence[str]] = None, atomic: bool = False, try_only: bool = False,
@@ -224,63 +225,81 @@ class Session(SessionBase):
             on_stderr=on_stderr, on_output=on_output).result()
 
     def stream(self, code: str, *, timeout: Optional[float] = None,
-               max_chars: int = ask.TEXT_CHARS, input: Optional[Input] = None) -> Run:
+               max_chars: int = calls.TEXT_CHARS, input: Optional[Input] = None) -> Run:
         """Runs code; iterate over the events as they come. `for event in session.stream(code)`."""
         return self.start_run(code, timeout=timeout, max_chars=max_chars, input=input)
 
     def interrupt(self, cell: Optional[str] = None) -> bool:
         """Interrupts the cell, or whatever runs; whether something was running."""
-        return self._ask(ask.interrupt(cell))
+        return self._ask(calls.interrupt(cell))
 
     def input(self, text: Optional[str]) -> None:
         """Answers the prompt that waits; None: the end of the file."""
-        self._ask(ask.answer(text))
+        self._ask(calls.answer(text))
 
     def _answer_prompt(self, text: Optional[str]) -> None:
         try:
-            self._ask(ask.answer(text))
+            self._ask(calls.answer(text))
         except errors.NotFoundError:
             pass  # the cell was interrupted meanwhile: nobody waits any more
 
+    # ---- a model
+
+    def start_ask(self, instruction: str, *, on_line: Optional[Callable[[Line], object]] = None,
+                  **options: Any) -> asking.Asking:
+        """Begins an ask and does not wait: the Asking is iterated (its lines, as they come), or
+        waited for."""
+        if self.closed:
+            raise errors.GoneError("the session is closed")
+        asked = asking.body(instruction, session=self.id, **options)
+        return asking.Asking(self._home.asking(asked), on_line)
+
+    def ask(self, instruction: str, *, on_line: Optional[Callable[[Line], object]] = None,
+            **options: Any) -> Answer:
+        """Has a model write programs for the instruction, runs them, and answers with one whose
+        outcome holds. The programs see the session's variables and files; the chosen one alone is
+        then run in it. `on_line` is called with each line of doc/ask.md. Options: asking.body()."""
+        return self.start_ask(instruction, on_line=on_line, **options).result()
+
     # ---- asking
 
-    def _ask(self, request: ask.Request[T]) -> T:
+    def _ask(self, request: calls.Request[T]) -> T:
         return request.read(self._channel.call(request.body))
 
-    def complete(self, code: str, cursor: Optional[int] = None) -> ask.Completion:
+    def complete(self, code: str, cursor: Optional[int] = None) -> calls.Completion:
         """What may stand at the cursor (in characters; None: at the end)."""
-        return self._ask(ask.complete(code, cursor))
+        return self._ask(calls.complete(code, cursor))
 
     def inspect(self, code: str, cursor: Optional[int] = None, *, source: bool = False
-                ) -> ask.Inspection:
+                ) -> calls.Inspection:
         """What the thing at the cursor is; `source`: with its source."""
-        return self._ask(ask.inspect(code, cursor, source))
+        return self._ask(calls.inspect(code, cursor, source))
 
-    def variables(self, pattern: Optional[str] = None, *, limit: int = 200) -> ask.Variables:
+    def variables(self, pattern: Optional[str] = None, *, limit: int = 200) -> calls.Variables:
         """The variables, by name; the pattern has the wildcards *, ? and […]."""
-        return self._ask(ask.variables(pattern, limit))
+        return self._ask(calls.variables(pattern, limit))
 
-    def text(self, cell: str, *, max_chars: int = ask.TEXT_CHARS, marks: bool = False) -> str:
+    def text(self, cell: str, *, max_chars: int = calls.TEXT_CHARS, marks: bool = False) -> str:
         """The text of a cell for a model."""
-        return self._ask(ask.text(cell, max_chars, marks))
+        return self._ask(calls.text(cell, max_chars, marks))
 
-    def outputs(self, section: Optional[str] = None, *, max_chars: int = ask.TEXT_CHARS,
+    def outputs(self, section: Optional[str] = None, *, max_chars: int = calls.TEXT_CHARS,
                 marks: bool = False) -> Dict[str, str]:
         """The texts of a section's cells (None: of all) by the cells' ids, in order."""
-        return self._ask(ask.outputs(section, max_chars, marks))
+        return self._ask(calls.outputs(section, max_chars, marks))
 
     def images(self, since: int = 0, *, section: Optional[str] = None
                ) -> Tuple[List[Mapping[str, Any]], int]:
         """Images that were displayed or written since event `since`, and the next `since`."""
-        return self._ask(ask.images(since, section))
+        return self._ask(calls.images(since, section))
 
     def changes(self, since: int = 0, *, cell: Optional[str] = None
                 ) -> Tuple[List[FileChange], int]:
         """What is different in the workspace since event `since`, and the next `since`."""
-        return self._ask(ask.changes(since, cell))
+        return self._ask(calls.changes(since, cell))
 
-    def status(self) -> ask.Status:
-        return self._ask(ask.status())
+    def status(self) -> calls.Status:
+        return self._ask(calls.status())
 
     def events(self, since: int = 0, *, follow: bool = False, cell: Optional[str] = None,
                lossy: bool = False) -> Iterator[Event]:
@@ -294,57 +313,57 @@ class Session(SessionBase):
 
     def section(self, title: str, *, level: int = 2) -> None:
         """Begins a section: a heading in the notebook, to which the cells behind it belong."""
-        self._ask(ask.section(title, level))
+        self._ask(calls.section(title, level))
 
     def note(self, text: str, *, cell_type: str = "markdown",
              metadata: Optional[Mapping[str, Any]] = None) -> str:
         """Puts a cell that is not run into the notebook; returns its id."""
-        return self._ask(ask.note(text, cell_type, metadata))
+        return self._ask(calls.note(text, cell_type, metadata))
 
     def notebook(self, *, rolled_back: Optional[str] = None) -> Dict[str, Any]:
         """The notebook, as nbformat reads it; cells that were rolled back: "omit" or "keep"."""
-        return self._ask(ask.notebook(rolled_back))
+        return self._ask(calls.notebook(rolled_back))
 
     def save(self, path: Optional[PathLike] = None) -> str:
         """Waits until the notebook is saved; returns its path. `path`: a copy is made there."""
-        saved = str(self.directory / self._ask(ask.save()))
+        saved = str(self.directory / self._ask(calls.save()))
         return start.copy_file(saved, path) if path is not None else saved
 
     # ---- the session
 
     def limits(self, **values: Any) -> Dict[str, Mapping[str, Any]]:
         """The limits: {name: {"value", "changes", "next"?}}. Those that are named are changed."""
-        return self._ask(ask.limits(values))
+        return self._ask(calls.limits(values))
 
     def policy(self, **values: Any) -> Dict[str, Any]:
         """The policy in force. `policy(net=[…])` allows other hosts from now on."""
-        return self._ask(ask.policy(values))
+        return self._ask(calls.policy(values))
 
-    def checkpoint(self, name: str, *, files: Optional[bool] = None) -> ask.Checkpoint:
+    def checkpoint(self, name: str, *, files: Optional[bool] = None) -> calls.Checkpoint:
         """Keeps the variables as they are now, under this name; `files`: those of the workspace,
         too (None: as the workspace is the session's own)."""
-        return self._ask(ask.checkpoint(name, files))
+        return self._ask(calls.checkpoint(name, files))
 
-    def checkpoints(self) -> ask.Checkpoints:
+    def checkpoints(self) -> calls.Checkpoints:
         """The states that are held: named ones, and those after the last cells."""
-        return self._ask(ask.checkpoints())
+        return self._ask(calls.checkpoints())
 
     def drop_checkpoint(self, name: str) -> None:
         """Lets a named checkpoint go."""
-        self._ask(ask.drop_checkpoint(name))
+        self._ask(calls.drop_checkpoint(name))
 
-    def rollback(self, to: Optional[str] = None, *, files: Optional[bool] = None) -> ask.Rollback:
+    def rollback(self, to: Optional[str] = None, *, files: Optional[bool] = None) -> calls.Rollback:
         """Returns to a checkpoint, by its name, or to before a cell; None: before the last one."""
-        return self._ask(ask.rollback(to, files))
+        return self._ask(calls.rollback(to, files))
 
-    def reset(self) -> ask.Rollback:
+    def reset(self) -> calls.Rollback:
         """An empty session: no variables, the same record."""
-        return self._ask(ask.reset())
+        return self._ask(calls.reset())
 
     def fork(self, name: Optional[str] = None, *, at: Optional[str] = None) -> Session:
         """Another session that goes on from here, or from where rollback(at) would return to.
         close() stops it, and removes it unless it has a name."""
-        ident = self._ask(ask.fork(name, at))
+        ident = self._ask(calls.fork(name, at))
         made = type(self).__new__(type(self))
         made._home = self._home
         made._take(made._home.find(ident), stops=name is None, removes=name is None)
@@ -352,13 +371,13 @@ class Session(SessionBase):
 
     def restart(self) -> None:
         """A new interpreter: queued cells are cancelled, variables are gone."""
-        self._ask(ask.restart())
+        self._ask(calls.restart())
 
     def stop(self, *, drain: bool = False) -> None:
         """Ends the session, now or after the cells that wait. It can be opened again, unless
         close() removes it."""
         try:
-            self._ask(ask.stop(drain))
+            self._ask(calls.stop(drain))
         finally:
             self._stops = False
 
@@ -401,7 +420,7 @@ class Session(SessionBase):
     def _blob(self, sha256: str) -> bytes:
         data = bytearray()
         while True:
-            part, total = self._ask(ask.blob(sha256, len(data)))
+            part, total = self._ask(calls.blob(sha256, len(data)))
             data += part
             if len(data) >= total or not part:
                 return bytes(data)

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import (Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence,
                     Tuple, Union)
 
-from . import errors, install, python_path, store
+from . import asking, errors, install, python_path, store
 from .channel import Channel
 
 CONTEND_S = 20
@@ -80,6 +80,9 @@ class Home(Protocol):
 
     def after(self, ident: str, stops: bool, removes: bool) -> None:
         """The same when the connection is closed."""
+
+    def asking(self, asked: Mapping[str, Any]) -> asking.Source:
+        """Begins an ask (asking.body())."""
 
 
 class Begun(NamedTuple):
@@ -456,6 +459,9 @@ class Here:
             store.remove(ident, REMOVE_S_MAX)
         except errors.NotFoundError:
             pass
+
+    def asking(self, asked: Mapping[str, Any]) -> asking.Source:
+        return asking.Child(asked)
 
 
 # Sessions that nobody has closed: (id, what removes it). A keeper ends by itself then; what it has

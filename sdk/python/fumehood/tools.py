@@ -19,7 +19,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
-from . import ask, errors
+from . import calls, errors
 from .result import Image
 from .session import Session
 
@@ -100,7 +100,7 @@ class Toolbox:
     answer; `only`: the names of the tools that may be called (None: all)."""
 
     def __init__(self, session: Session, *, timeout: Optional[float] = None,
-                 max_chars: int = ask.TEXT_CHARS, only: Optional[List[str]] = None) -> None:
+                 max_chars: int = calls.TEXT_CHARS, only: Optional[List[str]] = None) -> None:
         self.session, self.timeout, self.max_chars = session, timeout, max_chars
         self._tools: Dict[str, Callable[..., Answer]] = {
             "execute_code": self._execute_code, "list_files": self._list_files,
@@ -177,7 +177,7 @@ class Toolbox:
         return Answer("\n".join(lines) or "(the folder is empty)")
 
     def _read_file(self, path: str) -> Answer:
-        data, total = self.session._ask(ask.read_file(path, 0))
+        data, total = self.session._ask(calls.read_file(path, 0))
         text = data.decode("utf-8", "replace")
         if "\0" in text[:1000]:
             raise Mistake("%s is no text file: read it with code" % path)
