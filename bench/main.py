@@ -65,6 +65,8 @@ def private_environment(disk, runtime):
 
 
 def amount(values, unit):
+    if not values:
+        return "–"
     digits = 0 if machine.median(values) >= 100 else 1 if machine.median(values) >= 1 else 3
     text = f"{machine.median(values):.{digits}f} {unit}"
     if len(values) > 1:
@@ -99,9 +101,9 @@ def show_json(row, quick):
                 "what": row.what,
                 "unit": row.unit,
                 "fumehood": machine.median(row.ours),
-                "peer": machine.median(row.peers),
+                "peer": machine.median(row.peers) if row.peers else None,
                 "fumehood_range": [min(row.ours), max(row.ours)],
-                "peer_range": [min(row.peers), max(row.peers)],
+                "peer_range": [min(row.peers), max(row.peers)] if row.peers else None,
                 "n": [len(row.ours), len(row.peers)],
                 "ratio": row.ratio,
                 "goal": row.goal,

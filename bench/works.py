@@ -15,6 +15,7 @@ import time
 
 import checkpoints as checkpoint_rows
 import machine
+import serve as serve_rows
 import sides
 from sides import expect
 
@@ -595,6 +596,11 @@ def checkpoints(bench):
     yield from checkpoint_rows.rows(bench, Row)
 
 
+def serve(bench):
+    """The daemon beside jupyter-kernel-gateway: starts, cells, many clients, readers."""
+    yield from serve_rows.rows(bench, Row)
+
+
 WORKS = {
     work.__name__: work
     for work in (
@@ -609,6 +615,7 @@ WORKS = {
         sandbox,
         snapshots,
         checkpoints,
+        serve,
         notebook,
         saves,
         variables,
