@@ -24,6 +24,11 @@ _fumehood_checkpoints() {
 	"$1" checkpoints "$2" --json 2>/dev/null | grep -oE '"name":"[A-Za-z0-9._-]+"' | cut -d'"' -f4
 }
 
+# Names of models, those that are here and those that can be fetched.
+_fumehood_models() {
+	"$1" model list --json 2>/dev/null | grep -oE '^\{"name":"[A-Za-z0-9._-]+"' | cut -d'"' -f4
+}
+
 # Sets COMPREPLY to the lines of stdin that begin with the word; blanks and quotes in them are escaped.
 _fumehood_reply() {
 	local line
@@ -82,7 +87,16 @@ _fumehood() {
 		_fumehood_files "$word" '\.ipynb$'
 		return
 		;;
+	-m | --model)
+		_fumehood_reply "$word" < <(_fumehood_models "$program")
+		_fumehood_files "$word" '\.gguf$'
+		return
+		;;
 	--drop | --from)
+		if [[ $command == model ]]; then
+			_fumehood_reply "$word" < <(printf '%s\n' hub packages)
+			return
+		fi
 		_fumehood_reply "$word" < <(_fumehood_checkpoints "$program" "${COMP_WORDS[2]}")
 		return
 		;;
@@ -96,6 +110,18 @@ _fumehood() {
 		;;
 	--durability)
 		_fumehood_reply "$word" < <(printf '%s\n' process power)
+		return
+		;;
+	--effort)
+		_fumehood_reply "$word" < <(printf '%s\n' low medium high)
+		return
+		;;
+	--attempts)
+		_fumehood_reply "$word" < <(printf '%s\n' show hide)
+		return
+		;;
+	--script | --template)
+		_fumehood_files "$word" ''
 		return
 		;;
 	--tier)
@@ -120,7 +146,15 @@ _fumehood() {
 		;;
 	doctor)
 		_fumehood_reply "$word" < <(printf '%s\n' system sandbox programs directories disk limits python \
-			session fonts records environments)
+			session fonts records models environments)
+		;;
+	model)
+		if ((COMP_CWORD == 2)); then
+			_fumehood_reply "$word" < <(printf '%s\n' list pull use test path rm status stop engine)
+		elif ((COMP_CWORD == 3)); then
+			_fumehood_reply "$word" < <(_fumehood_models "$program")
+			[[ ${COMP_WORDS[2]} == use || ${COMP_WORDS[2]} == test ]] && _fumehood_files "$word" '\.gguf$'
+		fi
 		;;
 	pool)
 		_fumehood_reply "$word" < <(printf '%s\n' list stop)

@@ -5,7 +5,8 @@
 # one command are enough. Each step looks first and does nothing when there is nothing to do.
 
 BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libjson-c-dev libssl-dev
-	libedit-dev zlib1g-dev libwslay-dev libhiredis-dev python3 python3-venv python3-dev"
+	libedit-dev zlib1g-dev libwslay-dev libhiredis-dev libcurl4-openssl-dev
+	python3 python3-venv python3-dev"
 # The daemon's HTTP parser: Debian 12 has its sources with node-llhttp, later ones a library.
 case $(. /etc/os-release 2>/dev/null && echo "${VERSION_ID:-}") in
 12) BUILD_PACKAGES="$BUILD_PACKAGES node-llhttp" ;;

@@ -4,13 +4,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 
 enum { HASH_HEX_SIZE = 65, HASH_ID_SIZE = 27 };
 
 /* Lower-case hex of SHA-256 of the bytes, NUL-terminated. */
 void hash_sha256(const void *bytes, size_t len, char hex[static HASH_HEX_SIZE]);
+
+/* The same of a whole regular file, from its beginning, wherever the descriptor stands. `told` (may
+ * be NULL) is called with the bytes done after every few MiB; when it returns anything but 0, or
+ * reading fails, the result is -1 with *err (ERR_GONE, ERR_IO). */
+int hash_sha256_file(int fd, char hex[static HASH_HEX_SIZE],
+		     int (*told)(void *context, uint64_t bytes), void *context, struct err *err);
 
 bool hash_is_hex(const char *text); /* exactly 64 of [0-9a-f] */
 

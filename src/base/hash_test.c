@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 
@@ -23,6 +25,34 @@ static void test_sha256(void **state)
 	assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223"
 				 "b00361a396177a9cb410ff61f20015ad");
 	assert_true(hash_is_hex(hex));
+}
+
+static int stop_at_once(void *context, uint64_t bytes)
+{
+	*(uint64_t *)context = bytes;
+	return 1;
+}
+
+/* A million times "a" (FIPS 180-2), wherever the descriptor stands; and stopped on the way. */
+static void test_sha256_file(void **state)
+{
+	int fd = memfd_create("hash", 0);
+	struct err err = ERR_INIT;
+	char hex[HASH_HEX_SIZE], block[1000];
+	uint64_t done = 0;
+
+	(void)state;
+	memset(block, 'a', sizeof(block));
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(write(fd, block, sizeof(block)), sizeof(block));
+	assert_int_equal(hash_sha256_file(fd, hex, NULL, NULL, &err), 0);
+	assert_string_equal(hex, "cdc76e5c9914fb9281a1c7e284d73e67"
+				 "f1809a48a497200e046d39ccc7112cd0");
+	assert_int_equal(hash_sha256_file(fd, hex, stop_at_once, &done, &err), -1);
+	assert_int_equal(err.code, ERR_GONE);
+	assert_int_equal(done, 1000000);
+	close(fd);
+	assert_int_equal(hash_sha256_file(fd, hex, NULL, NULL, &err), -1);
 }
 
 static void test_is_hex(void **state)
@@ -163,7 +193,8 @@ static void test_base64_encode(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sha256),	  cmocka_unit_test(test_is_hex),
+		cmocka_unit_test(test_sha256),	  cmocka_unit_test(test_sha256_file),
+		cmocka_unit_test(test_is_hex),
 		cmocka_unit_test(test_random_id), cmocka_unit_test(test_base64),
 		cmocka_unit_test(test_base64_all_bytes), cmocka_unit_test(test_base64_encode),
 	};

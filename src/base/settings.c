@@ -24,6 +24,7 @@
 
 static const char *const DURABILITIES[] = {"process", "power", NULL};
 static const char *const ROLLED_BACK[] = {"omit", "keep", NULL};
+static const char *const EFFORTS[] = {"low", "medium", "high", NULL};
 
 const struct setting_info SETTINGS[SETTING_COUNT] = {
 	[SETTING_PYTHON] =
@@ -241,6 +242,75 @@ const struct setting_info SETTINGS[SETTING_COUNT] = {
 			.about = "what notebooks do with cells that were rolled back",
 			.choices = ROLLED_BACK,
 		},
+	[SETTING_ASK_MODEL] =
+		{
+			.key = "ask.model",
+			.kind = SETTING_IS_TEXT,
+			.max = SETTING_TEXT_BYTES_MAX,
+			.fallback = "null",
+			.variable = "FUMEHOOD_ASK_MODEL",
+			.about = "model that is asked: a name of fumehood model list, or a file",
+		},
+	[SETTING_ASK_URL] =
+		{
+			.key = "ask.url",
+			.kind = SETTING_IS_TEXT,
+			.max = SETTING_TEXT_BYTES_MAX,
+			.fallback = "null",
+			.variable = "FUMEHOOD_ASK_URL",
+			.about = "OpenAI-compatible endpoint of fumehood ask; its key is in "
+				 "OPENAI_API_KEY only",
+		},
+	[SETTING_ASK_EFFORT] =
+		{
+			.key = "ask.effort",
+			.kind = SETTING_IS_CHOICE,
+			.fallback = "\"medium\"",
+			.variable = "FUMEHOOD_ASK_EFFORT",
+			.about = "how many programs a model writes for fumehood ask at most: 2, 3 "
+				 "or 5",
+			.choices = EFFORTS,
+		},
+	[SETTING_LLAMA_SERVER] =
+		{
+			.key = "llama.server",
+			.kind = SETTING_IS_TEXT,
+			.max = SETTING_TEXT_BYTES_MAX,
+			.fallback = "null",
+			.variable = "FUMEHOOD_LLAMA_SERVER",
+			.about = "llama-server that runs models: an absolute path or a name on "
+				 "PATH",
+		},
+	[SETTING_LLAMA_CONTEXT] =
+		{
+			.key = "llama.context",
+			.kind = SETTING_IS_COUNT,
+			.min = 512,
+			.max = 1 << 24,
+			.fallback = "8192",
+			.variable = "FUMEHOOD_LLAMA_CONTEXT",
+			.about = "tokens that a model of this machine sees at once, at most",
+		},
+	[SETTING_LLAMA_THREADS] =
+		{
+			.key = "llama.threads",
+			.kind = SETTING_IS_COUNT,
+			.min = 1,
+			.max = 4096,
+			.fallback = "null",
+			.variable = "FUMEHOOD_LLAMA_THREADS",
+			.about = "threads of a model's server; default: one for each processor",
+		},
+	[SETTING_LLAMA_IDLE_S] =
+		{
+			.key = "llama.idle_s",
+			.kind = SETTING_IS_COUNT,
+			.min = 1,
+			.max = 10 * YEAR_S,
+			.fallback = "300",
+			.variable = "FUMEHOOD_LLAMA_IDLE_S",
+			.about = "seconds without a question after which a model's server ends",
+		},
 };
 
 /* --- what is allowed -------------------------------------------------------------------------- */
@@ -310,6 +380,19 @@ static bool is_choice(const struct setting_info *info, const struct json *value)
 	return false;
 }
 
+static bool is_text(const struct setting_info *info, const struct json *value)
+{
+	const char *text = whole_string(value);
+	size_t len = text ? strlen(text) : 0;
+
+	if (len == 0 || len > (size_t)info->max)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+			return false;
+	return true;
+}
+
 static int check_environment(const char *key, size_t key_len, struct json *value, void *data)
 {
 	(void)data;
@@ -342,6 +425,8 @@ bool setting_fits(enum setting_id id, const struct json *value)
 		return type == JSON_BOOL;
 	case SETTING_IS_CHOICE:
 		return is_choice(info, value);
+	case SETTING_IS_TEXT:
+		return is_text(info, value);
 	}
 	return false;
 }
@@ -376,6 +461,10 @@ void setting_write_allowed(struct buf *out, enum setting_id id)
 	case SETTING_IS_CHOICE:
 		for (size_t i = 0; info->choices[i]; i++)
 			buf_printf(out, "%s%s", i ? " or " : "", info->choices[i]);
+		break;
+	case SETTING_IS_TEXT:
+		buf_printf(out, "a text of at most %lld bytes, without control characters",
+			   (long long)info->max);
 		break;
 	}
 	if (info->or_null)
@@ -423,6 +512,9 @@ static int read_value(enum setting_id id, const char *text, struct json **value)
 		*value = json_new_string(text, strlen(text));
 		return 0;
 	case SETTING_IS_CHOICE:
+	case SETTING_IS_TEXT:
+		if (!text_is_utf8(text, strlen(text)))
+			return -1;
 		*value = json_new_string(text, strlen(text));
 		return 0;
 	case SETTING_IS_BOOL:
@@ -486,7 +578,8 @@ bool settings_bool(const struct settings *settings, enum setting_id id)
 
 const char *settings_text(const struct settings *settings, enum setting_id id)
 {
-	assert(SETTINGS[id].kind == SETTING_IS_PYTHON || SETTINGS[id].kind == SETTING_IS_CHOICE);
+	assert(SETTINGS[id].kind == SETTING_IS_PYTHON || SETTINGS[id].kind == SETTING_IS_CHOICE ||
+	       SETTINGS[id].kind == SETTING_IS_TEXT);
 	return json_string(settings->items[id].value, NULL);
 }
 

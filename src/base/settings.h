@@ -43,6 +43,13 @@ enum setting_id {
 	SETTING_POOL_IDLE_S,
 	SETTING_TEXT_MAX_CHARS,
 	SETTING_NOTEBOOK_ROLLED_BACK,
+	SETTING_ASK_MODEL,
+	SETTING_ASK_URL,
+	SETTING_ASK_EFFORT,
+	SETTING_LLAMA_SERVER,
+	SETTING_LLAMA_CONTEXT,
+	SETTING_LLAMA_THREADS,
+	SETTING_LLAMA_IDLE_S,
 	SETTING_COUNT
 };
 
@@ -54,6 +61,7 @@ enum setting_kind {
 	SETTING_IS_COUNT,   /* whole number from `min` to `max` */
 	SETTING_IS_BOOL,
 	SETTING_IS_CHOICE, /* one of `choices` */
+	SETTING_IS_TEXT,   /* string of 1 to `max` bytes without control characters */
 };
 
 struct setting_info {
@@ -82,7 +90,12 @@ struct settings {
 	bool file_read;
 };
 
-enum { SETTINGS_BYTES_MAX = 1 << 20, SETTING_MODULES_MAX = 64, SETTING_MODULE_BYTES_MAX = 128 };
+enum {
+	SETTINGS_BYTES_MAX = 1 << 20,
+	SETTING_MODULES_MAX = 64,
+	SETTING_MODULE_BYTES_MAX = 128,
+	SETTING_TEXT_BYTES_MAX = 1024,
+};
 
 /* The defaults. */
 void settings_init(struct settings *settings);

@@ -117,6 +117,11 @@ static struct json *setting_schema(const struct setting_info *info)
 	case SETTING_IS_CHOICE:
 		set_choices(schema, info->choices);
 		break;
+	case SETTING_IS_TEXT:
+		json_set_string(schema, "type", "string");
+		json_set_string(schema, "pattern", "^[^\\x00-\\x1f\\x7f]+$");
+		json_set_int(schema, "maxLength", info->max);
+		break;
 	}
 	if (fallback)
 		json_set(schema, "default", fallback);

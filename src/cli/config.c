@@ -70,6 +70,14 @@ static void put_json(struct buf *out, const struct settings *settings, enum sett
 	buf_append_char(out, '\n');
 }
 
+/* What is shown where there is no value. */
+static const char *nothing(enum setting_id id)
+{
+	if (SETTINGS[id].or_null)
+		return "no limit";
+	return id == SETTING_PYTHON ? "(none is found)" : "(not set)";
+}
+
 static void put_line(struct buf *out, const struct settings *settings, enum setting_id id)
 {
 	cleanup_json struct json *value = effective(settings, id);
@@ -82,7 +90,7 @@ static void put_line(struct buf *out, const struct settings *settings, enum sett
 	else if (value)
 		json_write(&text, value);
 	else
-		buf_append_string(&text, SETTINGS[id].or_null ? "no limit" : "(none is found)");
+		buf_append_string(&text, nothing(id));
 	cut = text_prefix(buf_bytes(&text), text.len, VALUE_CHARS_MAX);
 	if (cut < text.len) {
 		buf_truncate(&text, cut);

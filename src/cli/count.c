@@ -17,10 +17,10 @@ static void set(struct count *count, int64_t now)
 	count->known = true;
 }
 
-/* The state is that after this cell; NULL: the empty one. */
+/* The state is that after this cell; NULL: the one that the session began with. */
 static void go_to(struct count *count, const char *cell)
 {
-	int64_t of = cell ? json_get_int(count->of, cell, -1) : 0;
+	int64_t of = cell ? json_get_int(count->of, cell, -1) : count->first;
 
 	if (of >= 0)
 		set(count, of);
@@ -55,12 +55,22 @@ static void take_finished(struct count *count, const struct event *event, const 
 		set(count, of);
 }
 
+static void take_session(struct count *count, const struct json *body)
+{
+	int64_t first = json_get_int(json_get(body, "parent"), "execution_count", 0);
+
+	if (first > 0)
+		set(count, count->first = first);
+}
+
 void count_take(struct count *count, const struct event *event)
 {
 	const char *state = json_get_string(event->body, "state");
 	const char *reason = json_get_string(event->body, "reason");
 
-	if (event->type == EVENT_RESTARTED)
+	if (event->type == EVENT_SESSION)
+		take_session(count, event->body);
+	else if (event->type == EVENT_RESTARTED)
 		set(count, 0);
 	else if (event->type == EVENT_FINISHED)
 		take_finished(count, event, state ? state : "kept");

@@ -15,13 +15,14 @@
 
 struct count {
 	int64_t now;     /* of the last cell that is in the state; 0: none */
+	int64_t first;   /* before the first cell: of a branch where its parent was */
 	bool known;      /* what was met until now says so */
 	struct json *of; /* {cell: its count}; owned, NULL at first */
 };
 
 #define COUNT_INIT \
 	{ \
-		.now = 0, .known = false, .of = NULL \
+		.now = 0, .first = 0, .known = false, .of = NULL \
 	}
 
 void count_release(struct count *count);

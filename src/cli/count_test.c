@@ -81,6 +81,27 @@ static void test_deaths(void **state)
 	count_release(&count);
 }
 
+static void test_branches(void **state)
+{
+	struct count count = COUNT_INIT;
+
+	(void)state;
+	take(&count, EVENT_SESSION, NULL, "{\"parent\":{\"cell\":\"c7\",\"execution_count\":7}}");
+	check(&count, 7, true);
+	take(&count, EVENT_FINISHED, "a", KEPT(8));
+	check(&count, 8, true);
+	take(&count, EVENT_ROLLBACK, NULL, "{\"reason\":\"asked\"}");
+	check(&count, 7, true);
+	take(&count, EVENT_ROLLBACK, NULL, "{\"reason\":\"asked\",\"reset\":true}");
+	check(&count, 0, true);
+	count_release(&count);
+	count = (struct count)COUNT_INIT;
+	take(&count, EVENT_SESSION, NULL, "{\"parent\":{\"execution_count\":-7}}");
+	take(&count, EVENT_SESSION, NULL, "{\"parent\":[]}");
+	check(&count, 0, false);
+	count_release(&count);
+}
+
 static void test_what_was_not_met(void **state)
 {
 	struct count count = COUNT_INIT;
@@ -103,6 +124,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_back_and_forth),
 		cmocka_unit_test(test_deaths),
+		cmocka_unit_test(test_branches),
 		cmocka_unit_test(test_what_was_not_met),
 	};
 

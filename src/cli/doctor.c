@@ -29,6 +29,7 @@ static const struct {
 	{"session", doctor_session},
 	{"fonts", doctor_fonts},
 	{"records", doctor_records},
+	{"models", doctor_models},
 	{"environments", doctor_environments},
 };
 
@@ -206,7 +207,7 @@ const struct command COMMAND_DOCTOR = {
 		"\n"
 		"Groups: system, sandbox, programs, directories, disk, limits, python, session, "
 		"fonts,\n"
-		"records, environments.\n"
+		"records, models, environments.\n"
 		"\n"
 		"Options:\n"
 		"  -j, --json           as one JSON object\n"

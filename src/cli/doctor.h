@@ -42,6 +42,7 @@ void doctor_environments(struct doctor *doctor);
 void doctor_session(struct doctor *doctor);
 void doctor_fonts(struct doctor *doctor);
 void doctor_records(struct doctor *doctor);
+void doctor_models(struct doctor *doctor);
 
 /* --- doctor_ask.c: what several groups need --------------------------------------------------- */
 

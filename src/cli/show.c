@@ -372,6 +372,11 @@ void show_event(struct show *show, const struct event *event)
 	case EVENT_FORKED:
 	case EVENT_RESTARTED:
 	case EVENT_STATE:
+	case EVENT_ASK:
+	case EVENT_ATTEMPT:
+	case EVENT_TOKEN:
+	case EVENT_CODE:
+	case EVENT_VERDICT:
 	case EVENT_GAP:
 	case EVENT_STOPPED:
 	case EVENT_OTHER:

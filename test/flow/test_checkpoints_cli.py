@@ -188,6 +188,29 @@ def test_text_for_a_model(lab):
     assert text == "[rolled back: variables are as they were just before this cell]\n"
 
 
+def test_text_of_a_cell_undone_later(lab):
+    """The stored journal and the keeper say the same; a checkpoint that brings it back ends it."""
+    lab.ask("section", "S")
+    undone = "[rolled back later%s: what this cell did is not in the variables any more]\n"
+    lab.run("x = 4; print('four')")
+    lab.ask("checkpoint", "four")
+    with lab.house.connect(lab.house.find("lab")) as session:
+        def texts():
+            told = session.ask("text", cell="c4")["text"]
+            assert [cell["text"] for cell in session.ask("outputs", section="S")["cells"]] == [told]
+            assert lab.ask("text", "c4").out == told + "\n"
+            assert lab.told("text", "--section", "S")["cells"] == [{"cell": "c4", "text": told}]
+            return told + "\n"
+        assert texts() == "four\n"
+        lab.ask("rollback", "c4")
+        assert texts() == "four\n" + undone % ""
+        lab.ask("rollback", "four")
+        assert texts() == "four\n"
+        lab.ask("reset")
+        assert texts() == "four\n" + undone % " by a reset"
+        assert session.ask("text", cell="c4", marks=True)["text"] == "[stdout]\nfour\n"
+
+
 def test_events_of_a_try(lab):
     lines = [json.loads(line) for line in lab.run("x = 99", "--try", "--json").out.splitlines()]
     finished = [event for event in lines if event["type"] == "finished"][-1]

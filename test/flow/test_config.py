@@ -190,6 +190,8 @@ def test_the_schema_says_what_fumehood_does(home):
             assert (home.cli("config").status == 0) == expected, value
     # Every default is allowed, too; one for each key that the schema has.
     for key, (value, _) in home.config(FUMEHOOD_CONFIG="").items():
+        if value is None and key.startswith(("ask.", "llama.")):
+            continue  # not set
         for part in reversed(key.split(".")):
             value = {part: value}
         assert validator.is_valid(value), value

@@ -17,7 +17,7 @@ from doctor_kit import doctor, libexec, own, root_only  # noqa: F401 (own is a f
 from fumehood_kit import FAULT, FUMEHOOD, USAGE
 
 GROUPS = ["system", "sandbox", "programs", "directories", "disk", "limits", "python", "session",
-          "fonts", "records", "environments"]
+          "fonts", "records", "models", "environments"]
 
 
 def limited(kind, value):

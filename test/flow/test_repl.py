@@ -539,3 +539,16 @@ def test_plain_on_a_dumb_terminal(house):
         script.expect(r"In \[3\]: ")
         script.type(CTRL_D)
         assert script.end() == 0
+
+
+def test_the_prompt_of_a_fresh_branch(house):
+    """It counts on where its parent was, before it has a cell of its own."""
+    for code in ("x = 1", "x += 1", "x += 1"):
+        assert house.cli("run", "-s", "of-a-branch", "-c", code).status == 0
+    forked = house.cli("fork", "of-a-branch", "the-branch")
+    assert forked.status == 0, forked
+    with begin(house, "-s", "the-branch", n=4) as repl:
+        repl.enter("x", r"Out\[4\]: 3\n")
+        repl.leave()
+    for name in ("the-branch", "of-a-branch"):
+        assert house.cli("stop", name).status == 0

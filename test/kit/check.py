@@ -381,6 +381,12 @@ def step_sdk_js(_long):
     return flow_files([Job(ROOT / "sdk" / "js" / "test" / "test_sdk_js.py", "build", "sdk-js")])
 
 
+def step_vscode(long):
+    """The extension for VS Code, and with --long in the editor itself."""
+    path = ROOT / "editor" / "vscode" / "test" / "test_vscode.py"
+    return flow_files([Job(path, "build", "vscode", (), {"FUMEHOOD_LONG": "1"} if long else {})])
+
+
 def fuzz(path, seconds):
     """One fuzzer, on the inputs that are kept (test/data/fuzz) and those of earlier runs."""
     name = path.name
@@ -450,6 +456,7 @@ STEPS = {
     "pythons": (step_pythons, "cases with every CPython"),
     "sdk": (step_sdk, "the Python SDK"),
     "sdk-js": (step_sdk_js, "the SDK for JavaScript"),
+    "vscode": (step_vscode, "the extension for VS Code"),
     "clang": (step_clang_build, "clang, warnings are errors"),
     "fuzz": (step_fuzz, "fuzzers"),
     "asan": (step_asan_build, "build with ASan and UBSan"),

@@ -13,7 +13,8 @@ import sys
 COLUMNS = 100
 LINES = 650          # "up to about 500", with room for the table that a test may be
 FUNCTION_LINES = 80  # "fits a screen"
-FOLDERS = ("src", "include", "python", "sdk", "test", "tools", "bench", "examples", ".ci")
+FOLDERS = ("src", "include", "python", "sdk", "test", "tools", "bench", "examples",
+           "editor", ".ci")
 ENDINGS = (".c", ".h", ".py", ".sh", ".build", ".ts", ".mjs")
 NOT_OURS = ("__pycache__", "node_modules", "dist")
 FILES = ("try", "check", "meson.build", "meson_options.txt")
