@@ -2,27 +2,8 @@
  * fumehood ask: by a program of its own (ask_main.c), which takes this one's place. Its help is
  * here, so that both have it.
  */
-#include <errno.h>
-#include <unistd.h>
-
-#include "base/mem.h"
-#include "base/paths.h"
 #include "cli/begin.h"
-#include "cli/say.h"
-
-static int command_ask(const struct command *command, int argc, char **argv)
-{
-	struct err err = ERR_INIT;
-	cleanup_free char *program = paths_helper("fumehood-ask", &err);
-
-	(void)command;
-	(void)argc;
-	if (!program)
-		return say_err(&err);
-	execv(program, argv);
-	err_sys(&err, "cannot start %s", program);
-	return say_err(&err);
-}
+#include "cli/command.h"
 
 const struct command COMMAND_ASK = {
 	.name = "ask",
@@ -81,5 +62,5 @@ const struct command COMMAND_ASK = {
 		"Exit status: 0 with an answer; 1 without; 2 wrong usage; 125 a fault of Fumehood "
 		"or of\n"
 		"the model's server; 130 after Ctrl-C.\n",
-	.run = command_ask,
+	.program = "fumehood-ask",
 };

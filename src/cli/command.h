@@ -15,8 +15,9 @@ struct command {
 	const char *help;     /* synopsis, examples, options: whole text */
 	const char *help_end; /* its rest, where one string would be too long (C99: 4,095); NULL */
 	const char *example;  /* shown when the usage is wrong */
-	int (*run)(const struct command *command, int argc,
-		   char **argv); /* argv[0] is the verb; exit status */
+	/* argv[0] is the verb; exit status. NULL: `program` does it */
+	int (*run)(const struct command *command, int argc, char **argv);
+	const char *program; /* that takes this one's place, such as "fumehood-serve"; NULL */
 };
 
 extern const struct command COMMAND_RUN, COMMAND_REPL, COMMAND_PIPE, COMMAND_LS, COMMAND_LOG,

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
+#include "base/paths.h"
 #include "cli/command.h"
 #include "cli/say.h"
 
@@ -43,6 +45,19 @@ static int fill_standard_fds(void)
 	return 0;
 }
 
+/* Another program of ours takes the place of this one. */
+static int become(const char *name, char **argv)
+{
+	struct err err = ERR_INIT;
+	cleanup_free char *program = paths_helper(name, &err);
+
+	if (!program)
+		return say_err(&err);
+	execv(program, argv);
+	err_sys(&err, "cannot start %s", program);
+	return say_err(&err);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "help";
@@ -57,5 +72,7 @@ int main(int argc, char **argv)
 	command = command_find(name);
 	if (!command)
 		return say_usage(&COMMAND_HELP, "there is no command %s", name);
-	return command->run(command, argc > 1 ? argc - 1 : 0, argv + (argc > 1));
+	argv += argc > 1;
+	argc -= argc > 1;
+	return command->run ? command->run(command, argc, argv) : become(command->program, argv);
 }

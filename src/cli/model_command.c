@@ -2,26 +2,7 @@
  * fumehood model: by the program of fumehood ask (ask_main.c), which takes this one's place. Its
  * help is here, so that both have it.
  */
-#include <errno.h>
-#include <unistd.h>
-
-#include "base/mem.h"
-#include "base/paths.h"
-#include "cli/say.h"
-
-static int command_model(const struct command *command, int argc, char **argv)
-{
-	struct err err = ERR_INIT;
-	cleanup_free char *program = paths_helper("fumehood-ask", &err);
-
-	(void)command;
-	(void)argc;
-	if (!program)
-		return say_err(&err);
-	execv(program, argv);
-	err_sys(&err, "cannot start %s", program);
-	return say_err(&err);
-}
+#include "cli/command.h"
 
 const struct command COMMAND_MODEL = {
 	.name = "model",
@@ -60,5 +41,5 @@ const struct command COMMAND_MODEL = {
 		"a "
 		"fault;\n"
 		"130 after Ctrl-C (what was fetched is kept).\n",
-	.run = command_model,
+	.program = "fumehood-ask",
 };

@@ -1,26 +1,7 @@
 /*
  * fumehood serve: the daemon, a program of its own (serve_main.c), which takes this one's place.
  */
-#include <errno.h>
-#include <unistd.h>
-
-#include "base/mem.h"
-#include "base/paths.h"
-#include "cli/say.h"
-
-static int command_serve(const struct command *command, int argc, char **argv)
-{
-	struct err err = ERR_INIT;
-	cleanup_free char *program = paths_helper("fumehood-serve", &err);
-
-	(void)command;
-	(void)argc;
-	if (!program)
-		return say_err(&err);
-	execv(program, argv);
-	err_sys(&err, "cannot start %s", program);
-	return say_err(&err);
-}
+#include "cli/command.h"
 
 const struct command COMMAND_SERVE = {
 	.name = "serve",
@@ -68,5 +49,5 @@ const struct command COMMAND_SERVE = {
 		"and "
 		"at\n"
 		"                           the WebSocket path /task/<name>\n",
-	.run = command_serve,
+	.program = "fumehood-serve",
 };

@@ -2,26 +2,7 @@
  * fumehood slm: the original's service, by the program behind `fumehood serve` (serve_main.c),
  * which takes this one's place.
  */
-#include <errno.h>
-#include <unistd.h>
-
-#include "base/mem.h"
-#include "base/paths.h"
-#include "cli/say.h"
-
-static int command_slm(const struct command *command, int argc, char **argv)
-{
-	struct err err = ERR_INIT;
-	cleanup_free char *program = paths_helper("fumehood-serve", &err);
-
-	(void)command;
-	(void)argc;
-	if (!program)
-		return say_err(&err);
-	execv(program, argv);
-	err_sys(&err, "cannot start %s", program);
-	return say_err(&err);
-}
+#include "cli/command.h"
 
 const struct command COMMAND_SLM = {
 	.name = "slm",
@@ -58,5 +39,5 @@ const struct command COMMAND_SLM = {
 		"  -w, --workspace DIR[:rw|:ro|:overlay]\n"
 		"                       what programs see; without it each instruction has a new "
 		"workspace\n",
-	.run = command_slm,
+	.program = "fumehood-serve",
 };
