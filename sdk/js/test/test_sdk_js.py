@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -20,9 +21,16 @@ STEP_S_MAX = 120
 
 
 def call(*words, env=None):
-    return subprocess.run(words, cwd=SDK, env=env, stdin=subprocess.DEVNULL, timeout=STEP_S_MAX,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace")
+    """A program to its end, with all that it prints; what takes too long ends with its children."""
+    process = subprocess.Popen(words, cwd=SDK, env=env, stdin=subprocess.DEVNULL, text=True,
+                               errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               start_new_session=True)
+    try:
+        out = process.communicate(timeout=STEP_S_MAX)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out = process.communicate()[0] + "\n%s took more than %d s" % (words, STEP_S_MAX)
+    return subprocess.CompletedProcess(words, process.returncode, out)
 
 
 def reporter():
