@@ -84,24 +84,32 @@ static void write_ended(uv_write_t *request, int status)
 	client_drop(client);
 }
 
+/* What the socket takes at once. */
+static void write_now(struct client *client)
+{
+	uv_buf_t bytes = uv_buf_init((char *)(uintptr_t)buf_bytes(&client->out),
+				     (unsigned)client->out.len);
+	int wrote = uv_try_write((uv_stream_t *)&client->pipe, &bytes, 1);
+
+	if (wrote > 0)
+		buf_consume(&client->out, (size_t)wrote);
+	else if (wrote < 0 && wrote != UV_EAGAIN)
+		client_close(client);
+}
+
+/* When there are more events than fit in `out`, the write must be one that has an end: it brings
+ * the next of them, and nothing else might turn the loop. */
 void client_flush(struct client *client)
 {
 	struct write_job *job;
 	uv_buf_t bytes;
 	size_t len = 0;
-	int wrote;
 
 	if (client->closed || client->writing || client->out.len == 0)
 		return;
-	bytes = uv_buf_init((char *)(uintptr_t)buf_bytes(&client->out), (unsigned)client->out.len);
-	wrote = uv_try_write((uv_stream_t *)&client->pipe, &bytes, 1);
-	if (wrote < 0 && wrote != UV_EAGAIN) {
-		client_close(client);
-		return;
-	}
-	if (wrote > 0)
-		buf_consume(&client->out, (size_t)wrote);
-	if (client->out.len == 0)
+	if (!client->more)
+		write_now(client);
+	if (client->closed || client->out.len == 0)
 		return;
 	job = mem_zalloc(sizeof(*job));
 	job->bytes = buf_take(&client->out, &len);
@@ -249,6 +257,7 @@ void client_pump(struct client *client)
 	struct journal *journal = client->server->journal;
 	uint64_t last = journal ? journal_seq(journal) : 0;
 
+	client->more = false;
 	if (client->closed || !client->subscribed)
 		return;
 	if (last > client->subscription.to)
@@ -262,7 +271,7 @@ void client_pump(struct client *client)
 
 		if (unsent(client) >= OUT_EVENTS_BYTES_MAX ||
 		    (client->writing && client->out.len > 0 && client->subscription.lossy)) {
-			client->lagging = true;
+			client->lagging = client->more = true;
 			return;
 		}
 		if (client->sent + 1 == journal_seq(journal)) {

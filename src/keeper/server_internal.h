@@ -28,6 +28,7 @@ struct client {
 	struct subscription subscription;
 	uint64_t sent; /* last event given to this client */
 	bool lagging;
+	bool more; /* the last client_pump() left events that wait for room */
 	struct cursor *cursor;
 };
 

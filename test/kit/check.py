@@ -66,6 +66,7 @@ MATRIX_CASES = ("async-002 or async-005 or crash-001 or errors-001 or errors-005
                 "rich-001 or state-001 or stdin-001 or unicode-001")
 # Tests that failed and are tried once more, alone: up to so many in a step, else none.
 AGAIN_MAX = 3
+AGAIN_LINES_MAX = 4  # of what a flaky test said
 AGAIN = "passed only when it was run again, alone; before: "
 ASAN_CASES = "not test_case or crash or errors or interrupt or output or stdin or unicode"
 
@@ -197,7 +198,11 @@ def report_outcomes(report):
     by_name = {}
     for case in xml.etree.ElementTree.parse(report).iter("testcase"):
         item = case_outcome(case)
-        if item.name not in by_name or item.state == "failed":
+        before = by_name.get(item.name)
+        if before and before.state == item.state == "failed":
+            item = item._replace(detail="%s\n\n---- and at its end:\n%s"
+                                 % (before.detail, item.detail))
+        if not before or item.state == "failed":
             by_name[item.name] = item
     return list(by_name.values())
 
@@ -241,7 +246,9 @@ def once_more(job, item):
     found = [other for other in flow_file(alone) if other.name == item.name]
     if [other.state for other in found] != ["passed"]:
         return item
-    return Outcome(item.name, "passed", AGAIN + item.detail.rstrip().rpartition("\n")[2])
+    said = [line for line in item.detail.splitlines() if line.startswith("E ")]
+    return Outcome(item.name, "passed", AGAIN + " / ".join(
+        line[1:].strip() for line in said[:AGAIN_LINES_MAX]))
 
 
 def flow_files(jobs):
