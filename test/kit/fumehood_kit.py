@@ -560,7 +560,8 @@ class House:
         pools = self.pools()
         return sorted(name for name in os.listdir(self.runtime)
                       if re.fullmatch(r"[a-z2-7]{26}\.sock", name)
-                      and not (pools and self.waits(name[:26])))
+                      and not (pools and self.waits(name[:26]))
+                      and (self.runtime / name).exists())  # a spare that is let go, just now
 
     def leftovers(self, wait_s=20):
         """Complaints about what is still there; what still runs is ended."""

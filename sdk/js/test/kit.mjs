@@ -14,11 +14,14 @@ import * as node from "node:test";
 import { fileURLToPath } from "node:url";
 
 export const WAIT_MS = 30_000;
+const END_MS = 2_000;
 const FUMEHOOD = process.env.FUMEHOOD ?? "fumehood";
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 
 const daemons = new Set();
 process.on("exit", () => daemons.forEach((daemon) => daemon.process.kill("SIGKILL")));
+/** What a test that failed has left open (a session, a stream) must not keep Node from its end. */
+node.after(() => { setTimeout(() => process.exit(), END_MS).unref(); });
 
 /** A test that ends, also of a broken product; its daemons end with it. */
 export function test(name, body) {

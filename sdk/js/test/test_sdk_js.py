@@ -55,8 +55,9 @@ def built():
     assert ended.returncode == 0, ended.stdout
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def the_house():
+    """One for each file: they look at all sessions there are, and an ask keeps its own."""
     house = fumehood_kit.House()
     assert house.cli("run", "-c", "1").status == 0  # starts the pool
     yield house
@@ -68,7 +69,6 @@ def the_house():
 def test_with_node(the_house, name):
     if name == "page.test.mjs" and not shutil.which(os.environ.get("CHROMIUM", "chromium")):
         pytest.skip("missing optional component chromium")
-    the_house.mark_sessions()
     ended = call("node", "--test", *reporter(), "test/" + name,
                  env={**the_house.env, "FUMEHOOD": fumehood_kit.FUMEHOOD})
     if the_house.sockets():
