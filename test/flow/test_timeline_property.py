@@ -14,7 +14,7 @@ import pytest
 from fumehood_kit import LONG
 from timeline_kit import Replayer, player
 
-COUNT = 500 if LONG else 60
+COUNT = 500 if LONG else 36
 LENGTH = 24
 TIERS = "full", "full", "none"
 SEEDS = 10, 12, 17, 40  # sequences that found something

@@ -53,11 +53,14 @@ SKIPS = re.compile("|".join((
 # Flow tests that are run again with the sanitizers: what drives the programs, not Python or the
 # notebook.
 ASAN_FILES = ("test_bad_input.py", "test_run.py", "test_pool.py", "test_cases.py")
-FLOWS_AT_ONCE = 2
-LONG_FILES = ("test_cases.py", "test_guest_asks.py", "test_pool.py", "test_magics.py",
-              "test_guest.py", "test_public_notebooks.py", "test_torture.py", "test_deaths.py",
-              "test_restored_state.py", "test_restored_guest.py",
-              "test_repl.py")  # they begin first
+FLOWS_AT_ONCE = 3  # on two processors: most of what they do is to wait
+# They begin first, the longest of them before the others.
+LONG_FILES = ("test_deaths.py", "test_timeline_property.py", "test_cases.py", "test_guest_asks.py",
+              "test_ask_model.py", "test_nbclient_options.py", "test_bad_input.py", "test_fork.py",
+              "test_limits_box.py", "test_pool.py", "test_run.py", "test_network.py",
+              "test_guest.py", "test_public_notebooks.py", "test_magics.py",
+              "test_restored_state.py", "test_leaks.py", "test_serve_attacks.py",
+              "test_papermill.py", "test_torture.py", "test_repl.py")
 NO_TESTS = 5  # pytest's status when it has found none
 # The cases that are run with each other CPython: what depends on its version. --long runs all.
 MATRIX_VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.13t", "3.14t")
@@ -252,7 +255,7 @@ def once_more(job, item):
 
 
 def flow_files(jobs):
-    """Two files at a time: most of what they do is to wait. A few that failed get another try."""
+    """A few files at a time. A few tests that failed get another try."""
     with concurrent.futures.ThreadPoolExecutor(FLOWS_AT_ONCE) as workers:
         found = [(job, item) for job, items in zip(jobs, workers.map(flow_file, jobs))
                  for item in items]
@@ -265,7 +268,8 @@ def flow(build, names=None, arguments=(), environment=None, seconds=STEP_S_MAX):
     """The files of test/flow."""
     paths = [path for path in sorted((ROOT / "test" / "flow").glob("test_*.py"))
              if not names or path.name in names]
-    paths.sort(key=lambda path: path.name not in LONG_FILES)
+    paths.sort(key=lambda path: LONG_FILES.index(path.name) if path.name in LONG_FILES
+               else len(LONG_FILES))
     return flow_files([Job(path, build, "%s-%s" % (build, path.stem), arguments,
                            environment or {}, seconds) for path in paths])
 
