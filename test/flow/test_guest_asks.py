@@ -225,8 +225,11 @@ def test_asking_leaves_no_trace(guest):
 
 
 def test_a_hanging_question_is_interrupted(guest):
-    guest.run("class Hang:\n    def __dir__(self):\n        while True: pass\nh = Hang()")
+    guest.run("import os\nclass Hang:\n    def __dir__(self):\n        os.write(1, b'hangs')\n"
+              "        while True: pass\nh = Hang()")
     guest.start_ask("complete", code="h.")
+    # Not before: IPython's completer passes over an interrupt that finds it on its way there.
+    guest.wait(lambda: "hangs" in guest.cell.text("stdout"))
     guest.interrupt(guest.asked)
     guest.wait(lambda: guest.answered is not None)
     assert guest.answered["partial"] is True and guest.answered["matches"] == []
