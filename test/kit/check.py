@@ -68,7 +68,7 @@ MATRIX_CASES = ("async-002 or async-005 or crash-001 or errors-001 or errors-005
                 "interrupt-001 or magics-001 or notebook-001 or output-001 or output-010 or "
                 "rich-001 or state-001 or stdin-001 or unicode-001")
 # Tests that failed and are tried once more, alone: up to so many in a step, else none.
-AGAIN_MAX = 3
+AGAIN_MAX = 5
 AGAIN_LINES_MAX = 4  # of what a flaky test said
 AGAIN = "passed only when it was run again, alone; before: "
 ASAN_CASES = "not test_case or crash or errors or interrupt or output or stdin or unicode"
