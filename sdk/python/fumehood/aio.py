@@ -344,6 +344,8 @@ class AsyncSession(SessionBase):
         """The events after number `since`; see Session.events()."""
         channel = await self._connect()
         try:
+            if not follow or cell is not None:
+                channel.renew = None  # it would go on with all events, for ever
             tail = Tail(channel.link)
             to = int((await channel.call(request(since, follow, cell, lossy)))["to"])
             last = None if follow else channel.post({"op": "status"})

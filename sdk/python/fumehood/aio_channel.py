@@ -1,7 +1,14 @@
 """A connection in an asyncio event loop: what channel.py is for threads.
 
 The loop tells when there is something to read; what waits is woken after each piece. Everything
-here runs in the loop's thread, so nothing is locked.
+here runs in the loop's thread, so nothing is locked; only connecting again, which blocks, is a
+thread's work.
+
+            lost, and somebody follows events             connected
+  connected ─────────────────────────────> connecting ──────────────> connected
+      │   lost, and nobody waits                ^  │ no daemon came back
+      └────────────────────> at rest ───────────┘  └─────> failed: the next request tries again
+                                     a request
 """
 from __future__ import annotations
 
@@ -30,6 +37,10 @@ class AsyncChannel:
         self._out: Deque[memoryview] = deque()
         self._writing = False
         self._waiters: List[asyncio.Future[None]] = []
+        self.renew = channel.renew
+        self._lost = False  # it can be renewed, and has to be before anything is sent
+        self._renewing: Optional[asyncio.Future[Channel]] = None
+        self._later: List[bytes] = []  # messages that wait for the next connection
         self.forked = False
         self._loop.add_reader(sock.fileno(), self._readable)
         CHANNELS.add(self)
@@ -46,11 +57,13 @@ class AsyncChannel:
         return answer.take()
 
     def post(self, body: Mapping[str, Any]) -> Answer:
+        self._may_send()
         answer = Answer()
         self._send(self.link.request(body, answer))
         return answer
 
     def post_run(self, body: Mapping[str, Any]) -> Tuple[Answer, Feed]:
+        self._may_send()
         feed = Feed()
         answer = Answer(feed)
         payload = self.link.request(body, answer)
@@ -64,6 +77,8 @@ class AsyncChannel:
         """Waits until ready() is true; False when the time is over before."""
         until = None if timeout is None else self._loop.time() + timeout
         while not ready():
+            if self._lost and self.link.failure is None:
+                self._begin_renewal()
             self._check()
             left = None if until is None else until - self._loop.time()
             if left is not None and left <= 0:
@@ -88,6 +103,63 @@ class AsyncChannel:
     def closed(self) -> bool:
         return self._sock is None
 
+    # ---- connecting again (channel.py: Channel._revive)
+
+    def _lose(self) -> None:
+        """Requests that had no answer are refused (code gone); cells that run go on."""
+        failure = self.link.failure
+        if self.renew is None or failure is None or failure.code != "gone":
+            return
+        self._lost = True
+        self._out.clear()
+        self._writing = False
+        self.link.lost(failure)
+        if self.link.follows:
+            self._begin_renewal()
+
+    def _begin_renewal(self) -> None:
+        if self._renewing is None and self.renew is not None:
+            self._renewing = self._loop.run_in_executor(None, self.renew)
+            self._renewing.add_done_callback(self._renewed)
+
+    def _renewed(self, done: asyncio.Future[Channel]) -> None:
+        self._renewing = None
+        error = None if done.cancelled() else done.exception()
+        if self._sock is None:  # closed meanwhile
+            if not done.cancelled() and error is None:
+                done.result().close()
+            return
+        if done.cancelled() or error is not None:
+            self._not_renewed(error)
+        else:
+            self._go_on(done.result())
+        self._wake()
+
+    def _not_renewed(self, error: Optional[BaseException]) -> None:
+        """Who waits hears why; the next request tries again."""
+        why = error if isinstance(error, errors.Error) else errors.GoneError(
+            "the daemon could not be reached again: %s" % error)
+        self.link.lost(why)
+        self.link.fail(why)
+        self._later.clear()
+
+    def _go_on(self, fresh: Channel) -> None:
+        old, self._codec = self._sock, fresh.codec
+        sock, pieces = fresh.detach()
+        self._sock, self._pieces = sock, list(pieces)
+        self._checked, self._position, self._lost = 0, 1, False
+        if old is not None:
+            old.close()
+        self._loop.add_reader(sock.fileno(), self._readable)
+        if self._pieces:
+            self._loop.call_soon(self._taken_over)
+        later, self._later = self._later, []
+        if self.link.follows and not self.link.subscribed:
+            self._send_raw(self._codec.encode(self.link.subscription()))
+            self.link.subscribed = True
+        for payload in later:
+            self._send_raw(self._codec.encode(payload))
+
     # ---- bytes
 
     def _check(self) -> socket.socket:
@@ -96,6 +168,12 @@ class AsyncChannel:
         if self._sock is None:
             raise errors.GoneError("the session was closed")
         return self._sock
+
+    def _may_send(self) -> None:
+        """Before a request is registered: a renewal that failed is tried again."""
+        if self._lost and self._renewing is None and self._sock is not None:
+            self.link.failure = None
+        self._check()
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -108,6 +186,7 @@ class AsyncChannel:
         if self._sock is not None:
             self._loop.remove_reader(self._sock.fileno())
             self._loop.remove_writer(self._sock.fileno())
+            self._lose()
         self._wake()
 
     def _taken_over(self) -> None:
@@ -154,8 +233,11 @@ class AsyncChannel:
         self._checked = len(self._pieces)
 
     def _send(self, payload: bytes) -> None:
-        self._check()
-        self._send_raw(self._codec.encode(payload))
+        if self._lost:
+            self._later.append(payload)
+            self._begin_renewal()
+        else:
+            self._send_raw(self._codec.encode(payload))
 
     def _send_raw(self, data: bytes) -> None:
         self._out.append(memoryview(data))

@@ -118,6 +118,54 @@ def test_a_daemon_that_is_killed_and_comes_back(house):
     first.kill()
 
 
+def test_asyncio_and_a_daemon_that_comes_back(house, monkeypatch):
+    """The same in an event loop; and when no daemon comes back, the next request tries again."""
+    async def kill(daemon):
+        os.kill(daemon.process.pid, signal.SIGKILL)
+        await asyncio.to_thread(daemon.process.wait)
+
+    async def follow(session, seen):
+        async for event in session.events(follow=True):
+            seen.append(event)
+            if event.type == "finished" and event.get("execution_count") == 3:
+                return
+
+    async def main(first):
+        session = await fumehood.AsyncSession(daemon=first.socket).start()
+        await session.run("kept = 1")
+        followed = []
+        follower = asyncio.ensure_future(follow(session, followed))
+        run = session.start_run(
+            "import time\nfor i in range(60): print(i, flush=True); time.sleep(0.05)")
+        seen = []
+        async for event in run:
+            seen.append(event)
+            if len(seen) == 5:
+                await kill(first)
+                second = await asyncio.to_thread(Daemon(house, tcp=False).__enter__)
+        result = await run.result()
+        assert result.ok and result.stdout == "".join("%d\n" % i for i in range(60))
+        numbers = [event.seq for event in seen]
+        assert numbers == sorted(set(numbers))
+        await kill(second)  # nothing is under way
+        third = await asyncio.to_thread(Daemon(house, tcp=False).__enter__)
+        assert (await session.run("kept")).result == "1"
+        await asyncio.wait_for(follower, 60)
+        numbers = [event.seq for event in followed]
+        assert numbers == list(range(1, numbers[-1] + 1))
+        await kill(third)
+        monkeypatch.setattr(daemons, "RENEW_S", 1)
+        with pytest.raises(fumehood.Error, match="daemon"):
+            await session.run("kept")
+        with await asyncio.to_thread(Daemon(house, tcp=False).__enter__):
+            assert (await session.run("kept + 1")).result == "2"
+            await session.close()
+        return first, second, third
+
+    for daemon in asyncio.run(main(Daemon(house, tcp=False))):
+        daemon.kill()
+
+
 def test_wrong_addresses_and_tokens(daemon, monkeypatch):
     for address in ("ftp://x", "http://", "http://a:b@c", "http://host/path", "relative"):
         with pytest.raises(fumehood.UsageError):
