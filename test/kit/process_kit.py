@@ -62,6 +62,12 @@ def is_alive(pid):
     return bool(state) and state[0] not in (b"Z", b"X")
 
 
+def start_time(pid):
+    """In clock ticks since boot; pids begin anew, this does not."""
+    state = read_proc(pid, "stat").rpartition(b")")[2].split()
+    return int(state[19]) if state else 0
+
+
 def wait_gone(pid, wait_s=WAIT_S):
     """True once the process has ended (a zombie has)."""
     try:
@@ -109,9 +115,12 @@ def spawner_of(keeper):
 
 
 def init_of(keeper):
-    """The first process of a keeper's box."""
-    init, = children(spawner_of(keeper))
-    return init
+    """The first process of a keeper's box. While a box is being built, or ends, the spawner has
+    other children for a moment."""
+    inits = [pid for pid in children(spawner_of(keeper))
+             if read_proc(pid, "cmdline").startswith(b"fumehood-init") and is_alive(pid)]
+    assert inits, "the keeper has no box"
+    return max(inits, key=start_time)
 
 
 def mounts():
