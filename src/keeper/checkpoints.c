@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "keeper/home.h"
 #include "keeper/monitor.h"
 #include "keeper/session.h"
 #include "keeper/snapshots.h"
@@ -96,6 +97,29 @@ static void count_credit(struct checkpoints *checkpoints)
 	checkpoints->credit_at_us = now;
 }
 
+/* The next automatic copy has its place among those of all sessions. A state that goes before it is
+ * copied leaves the place to the next one. */
+static void book(struct checkpoints *checkpoints)
+{
+	struct session *session = checkpoints->session;
+	struct share *share = &session->home->share;
+	int64_t cost_us;
+
+	if (checkpoints->booked_us)
+		return;
+	cost_us = share_cost(session->engine->ops->memory(session->engine), checkpoints->last_us);
+	checkpoints->booked_us = share_book(share, clock_monotonic_us(), cost_us);
+}
+
+/* How long from now until a copy may be made; 0: at once. */
+static int64_t copy_in_us(const struct checkpoints *checkpoints)
+{
+	int64_t left = checkpoints->booked_us - clock_monotonic_us();
+	int64_t pause = checkpoints->credit_us > 0 ? 0 : IDLE_MS * INT64_C(1000);
+
+	return left > pause ? left : pause;
+}
+
 /* Why the present state is not copied: NULL when it is, or will be at once. */
 static const char *why_not(const struct checkpoints *checkpoints)
 {
@@ -108,15 +132,28 @@ static const char *why_not(const struct checkpoints *checkpoints)
 	if (session->spare || session->stop_reason ||
 	    (session->draining && cells_queued(session->cells) == 0))
 		return "stopping";
-	if (checkpoints->credit_us <= 0)
+	if (copy_in_us(checkpoints) > 0)
 		return "busy";
 	return NULL;
 }
 
-void checkpoints_describe(const struct checkpoints *checkpoints, struct json *body)
+/* No copy is wanted of a state that has one, or has one on its way. */
+static bool wants_copy(const struct checkpoints *checkpoints)
 {
 	const char *reason = why_not(checkpoints);
+
+	return (!reason || strcmp(reason, "busy") == 0) &&
+	       !checkpoint_at_depth(checkpoints, checkpoints->depth, false);
+}
+
+void checkpoints_describe(struct checkpoints *checkpoints, struct json *body)
+{
 	bool exact = checkpoints_exact(checkpoints);
+	const char *reason;
+
+	if (wants_copy(checkpoints))
+		book(checkpoints);
+	reason = why_not(checkpoints);
 
 	json_set_string(body, "protected", exact ? "yes" : reason ? "no" : "pending");
 	if (!exact && reason)
@@ -129,8 +166,10 @@ static int order(struct checkpoints *checkpoints, struct err *err)
 	struct engine *engine = checkpoints->session->engine;
 	uint32_t number;
 
+	book(checkpoints); /* also when it is made at once whatever that says */
 	if (engine->ops->copy(engine, &number, err) != 0)
 		return -1;
+	checkpoints->booked_us = 0;
 	checkpoint_add(checkpoints, NULL)->number = number;
 	return 0;
 }
@@ -143,29 +182,39 @@ bool checkpoints_wait(const struct checkpoints *checkpoints)
 	return false;
 }
 
+static void copy_when_due(struct checkpoints *checkpoints);
+
 static void timer_fired(uv_timer_t *timer)
 {
 	struct checkpoints *checkpoints = timer->data;
-	const struct session *session = checkpoints->session;
-	const char *reason = why_not(checkpoints);
 
-	if (session->state == SESSION_IDLE && (!reason || strcmp(reason, "busy") == 0) &&
-	    !checkpoint_at_depth(checkpoints, checkpoints->depth, false))
+	/* The pause is over, in which another cell could have come. */
+	if (checkpoints->booked_us <= clock_monotonic_us()) {
+		if (checkpoints->session->state == SESSION_IDLE && wants_copy(checkpoints))
+			(void)order(checkpoints, NULL);
+	} else {
+		copy_when_due(checkpoints); /* the timer is a moment early */
+	}
+}
+
+static void copy_when_due(struct checkpoints *checkpoints)
+{
+	int64_t in_us;
+
+	if (checkpoints->session->state != SESSION_IDLE || !wants_copy(checkpoints))
+		return;
+	book(checkpoints);
+	in_us = copy_in_us(checkpoints);
+	if (in_us == 0)
 		(void)order(checkpoints, NULL);
+	else
+		uv_timer_start(checkpoints->timer, timer_fired, (uint64_t)(in_us + 999) / 1000, 0);
 }
 
 void checkpoints_after_cell(struct checkpoints *checkpoints)
 {
-	const char *reason;
-
 	count_credit(checkpoints);
-	reason = why_not(checkpoints);
-	if (checkpoints->session->state != SESSION_IDLE)
-		return;
-	if (!reason)
-		(void)order(checkpoints, NULL);
-	else if (strcmp(reason, "busy") == 0)
-		uv_timer_start(checkpoints->timer, timer_fired, IDLE_MS, 0);
+	copy_when_due(checkpoints);
 }
 
 void checkpoints_cell_kept(struct checkpoints *checkpoints, const struct cell *cell,
@@ -339,7 +388,7 @@ void checkpoints_copied(struct checkpoints *checkpoints, uint32_t number, int64_
 		return;
 	}
 	checkpoint->held = true;
-	checkpoint->copy_us = copy_us;
+	checkpoint->copy_us = checkpoints->last_us = copy_us;
 	checkpoint->info = info;
 	checkpoints->why = (struct err)ERR_INIT;
 	charge(checkpoints, copy_us);

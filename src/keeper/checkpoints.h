@@ -11,7 +11,8 @@
  * next cell comes at once. How much they may delay cells is bounded: by a tenth of the time, beyond
  * a credit of CREDIT_US. So a client that thinks for a moment between two cells has each of them
  * protected, and one that sends tiny cells without a pause is slowed by a tenth, and told which
- * cell would be returned to.
+ * cell would be returned to. And all sessions of a user share what copies may take of the
+ * processors (share.h): while that is spent, a state waits for its turn, and is told so.
  */
 #ifndef FH_KEEPER_CHECKPOINTS_H
 #define FH_KEEPER_CHECKPOINTS_H
@@ -47,7 +48,7 @@ void checkpoints_cell_kept(struct checkpoints *checkpoints, const struct cell *c
 
 /* Puts "protected" and, if need be, "protected_reason" of the state that there is now into the body
  * of a `finished` event. */
-void checkpoints_describe(const struct checkpoints *checkpoints, struct json *body);
+void checkpoints_describe(struct checkpoints *checkpoints, struct json *body);
 
 /* The end of a cell has been told: orders a copy if one is due, or as soon as there is time. */
 void checkpoints_after_cell(struct checkpoints *checkpoints);

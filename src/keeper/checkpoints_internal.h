@@ -38,6 +38,8 @@ struct checkpoints {
 	size_t depth, room;
 	int64_t execution_count;
 	int64_t credit_us, credit_at_us;
+	int64_t booked_us; /* when the next automatic copy may be made (share.h); 0: not booked */
+	int64_t last_us;   /* what the last copy took */
 	int64_t measured_us;
 	uv_timer_t *timer;
 	bool unsupported;

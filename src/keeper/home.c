@@ -19,6 +19,7 @@ struct home *home_new(struct session *root)
 
 	home->root = home->sessions = root;
 	home->spawner = root->spawner;
+	home->share.fd = -1;
 	root->home = home;
 	return home;
 }
@@ -28,6 +29,7 @@ void home_free(struct home *home)
 	if (!home)
 		return;
 	net_free(home->net);
+	share_close(&home->share);
 	free(home->runtime);
 	free(home);
 }

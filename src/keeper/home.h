@@ -25,6 +25,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "keeper/share.h"
 
 enum { HOME_SESSIONS_MAX = 8 };
 
@@ -40,6 +41,7 @@ struct home {
 	struct net *net;          /* of the box; NULL: no host was ever allowed (net.h) */
 	struct spawner *spawner;
 	char *runtime;       /* where sockets are */
+	struct share share;  /* of the processors, for copies */
 	uint32_t last_brand; /* box.h; the root's is 0 */
 };
 

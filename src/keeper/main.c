@@ -164,6 +164,7 @@ static int listen_open(struct keeper *keeper, struct err *err)
 	home->runtime = paths_runtime(err);
 	if (!home->runtime)
 		return -1;
+	share_open(&home->share, home->runtime);
 	keeper->socket_name = mem_format("%s.sock", keeper->session.config.id);
 	fd = socket_listen(home->runtime, keeper->socket_name, SOCK_STREAM, err);
 	if (fd < 0)
