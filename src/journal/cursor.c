@@ -13,9 +13,12 @@
  * Finding a seq is a bisection over the bytes between the cursor and the end: from any offset, the
  * next LF begins a line, and its first bytes say its seq. A probe counts only when two lines on end
  * have consecutive numbers, so no single damaged line can lead it astray. 4 GiB take some 14 probes
- * of 16 KiB, which is why no index is kept.
+ * of 16 KiB, which is why no index is kept. Whoever has written the line knows where it is and says
+ * so (cursor_go), which is looked at, not believed.
  *
- * Memory: READ_BYTES, more only for a line that is longer, at most EVENT_LINE_BYTES_MAX.
+ * Memory: what the first read finds, at most START_BYTES; while reads come back full, four times as
+ * much each time up to READ_BYTES; more only for a line that is longer, at most
+ * EVENT_LINE_BYTES_MAX. So reading the last events of a long journal costs what these are long.
  */
 #include "journal/cursor.h"
 
@@ -29,13 +32,14 @@
 #include "base/mem.h"
 #include "journal/line.h"
 
-enum { READ_BYTES = 256 << 10, PROBE_BYTES = 16 << 10 };
+enum { START_BYTES = 16 << 10, READ_BYTES = 256 << 10, PROBE_BYTES = 16 << 10 };
 
 struct cursor {
 	int fd;
 	char *bytes;
 	size_t cap;
 	size_t len;
+	size_t read_bytes;     /* how much is read at once: START_BYTES to READ_BYTES */
 	uint64_t base;         /* file offset of bytes[0] */
 	size_t next;           /* start of the next line in `bytes` */
 	uint64_t seq;          /* of the last event delivered or passed over */
@@ -90,7 +94,7 @@ static ssize_t read_at(int fd, void *bytes, size_t size, uint64_t offset, struct
 static int fill(struct cursor *cursor, size_t *wanted, struct err *err)
 {
 	size_t have = cursor->len - cursor->next;
-	size_t want = 2 * have > READ_BYTES ? 2 * have : READ_BYTES;
+	size_t want = 2 * have > cursor->read_bytes ? 2 * have : cursor->read_bytes;
 	ssize_t count;
 
 	want = want < EVENT_LINE_BYTES_MAX ? want : EVENT_LINE_BYTES_MAX;
@@ -103,6 +107,8 @@ static int fill(struct cursor *cursor, size_t *wanted, struct err *err)
 	if (count < 0)
 		return -1;
 	cursor->len = (size_t)count;
+	if (cursor->len == want && cursor->read_bytes < READ_BYTES)
+		cursor->read_bytes *= 4;
 	*wanted = want;
 	return 0;
 }
@@ -342,6 +348,18 @@ static int probe(const struct cursor *cursor, uint64_t from, uint64_t end, uint6
 	return 0;
 }
 
+/* The next line is that of event `seq`, which begins at `offset`. */
+static void stand_before(struct cursor *cursor, uint64_t offset, uint64_t seq)
+{
+	move_to(cursor, offset);
+	cursor->seq = seq - 1;
+	cursor->damaged = 0;
+	cursor->anchor = offset;
+	cursor->anchor_counted = offset == 0;
+	cursor->anchor_lines = 0;
+	cursor->lines = 0;
+}
+
 /* Goes near to the first event behind `seq`: never beyond it, and by at most READ_BYTES and
  * a damaged stretch short of it. */
 static int approach(struct cursor *cursor, uint64_t seq, struct err *err)
@@ -369,14 +387,8 @@ static int approach(struct cursor *cursor, uint64_t seq, struct err *err)
 			low_seq = found;
 		}
 	}
-	if (low_seq == 0)
-		return 0;
-	move_to(cursor, low);
-	cursor->seq = low_seq - 1;
-	cursor->damaged = 0;
-	cursor->anchor = low;
-	cursor->anchor_counted = false;
-	cursor->lines = 0;
+	if (low_seq > 0)
+		stand_before(cursor, low, low_seq);
 	return 0;
 }
 
@@ -402,6 +414,23 @@ int cursor_skip_to(struct cursor *cursor, uint64_t seq, uint64_t *from, uint64_t
 	return 0;
 }
 
+int cursor_go(struct cursor *cursor, uint64_t seq, uint64_t offset, struct err *err)
+{
+	struct stat st;
+	size_t wanted;
+
+	stand_before(cursor, offset, seq + 1);
+	cursor->since = seq;
+	if (fill(cursor, &wanted, err) != 0)
+		return -1;
+	if (seq_at(cursor, offset) == seq + 1)
+		return 0;
+	if (cursor->len == 0 && fstat(cursor->fd, &st) == 0 && (uint64_t)st.st_size == offset)
+		return 0; /* it is still to be written */
+	stand_before(cursor, 0, 1);
+	return seq == 0 ? 0 : approach(cursor, seq, err);
+}
+
 struct cursor *cursor_open(int dirfd, uint64_t since, struct err *err)
 {
 	int fd = openat(dirfd, "journal.ndjson", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -416,6 +445,7 @@ struct cursor *cursor_open(int dirfd, uint64_t since, struct err *err)
 	cursor->fd = fd;
 	cursor->since = since;
 	cursor->anchor_counted = true;
+	cursor->read_bytes = START_BYTES;
 	if (fstat(fd, &st) != 0) {
 		err_sys(err, "cannot open the journal");
 	} else if (!S_ISREG(st.st_mode)) {

@@ -166,6 +166,55 @@ static void test_since(void **state)
 	check_since(kit, 20, INT64_MAX);
 }
 
+/* One cursor jumps to and fro by what the writer knows; and told a wrong place, it finds the right
+ * one. */
+static void test_go(void **state)
+{
+	const struct kit *kit = *state;
+	struct cursor *cursor;
+	uint64_t places[401] = {0};
+
+	kit_fill(kit, 400, 900);
+	cursor = open_cursor(kit, 0);
+	for (uint64_t seq = 1; seq <= 400; seq++) {
+		expect_line(cursor, CURSOR_EVENT, seq);
+		places[seq] = cursor_offset(cursor);
+	}
+	for (uint64_t i = 0; i < 400; i++) {
+		uint64_t seq = i * 211 % 400, wrong = i % 3 ? i * 7919 : places[(seq + 1) % 400];
+
+		assert_int_equal(cursor_go(cursor, seq, places[seq], NULL), 0);
+		assert_int_equal(cursor_seq(cursor), seq);
+		expect_line(cursor, CURSOR_EVENT, seq + 1);
+		assert_int_equal(cursor_line_number(cursor), seq + 1);
+		assert_int_equal(cursor_go(cursor, seq, wrong, NULL), 0);
+		assert_int_equal(cursor_seq(cursor), seq);
+		expect_line(cursor, CURSOR_EVENT, seq + 1);
+	}
+	cursor_free(cursor);
+}
+
+/* To where the next line will be: it is found when it has come. */
+static void test_go_to_the_end(void **state)
+{
+	const struct kit *kit = *state;
+	struct cursor *cursor;
+	static const char NEXT[] = "{\"seq\":3,\"t\":\"2026-10-05T14:03:07.123456Z\","
+				   "\"type\":\"note\",\"x\":\"new\"}\n";
+	uint64_t end;
+
+	kit_fill(kit, 2, 0);
+	cursor = open_cursor(kit, 0);
+	expect_line(cursor, CURSOR_EVENT, 1);
+	expect_line(cursor, CURSOR_EVENT, 2);
+	end = cursor_offset(cursor);
+	assert_int_equal(cursor_go(cursor, 2, end, NULL), 0);
+	expect(cursor, CURSOR_END, 0);
+	add_bytes(kit, NEXT, sizeof(NEXT) - 1);
+	expect_line(cursor, CURSOR_EVENT, 3);
+	cursor_free(cursor);
+}
+
 /* Long enough for the bisection to have several rounds. */
 static void test_since_long(void **state)
 {
@@ -541,6 +590,8 @@ int main(void)
 		KIT_TEST(test_follow),
 		KIT_TEST(test_torn_line),
 		KIT_TEST(test_since),
+		KIT_TEST(test_go),
+		KIT_TEST(test_go_to_the_end),
 		KIT_TEST(test_since_long),
 		KIT_TEST(test_since_ahead),
 		KIT_TEST(test_skip),

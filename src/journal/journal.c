@@ -45,6 +45,7 @@ struct journal {
 	uint64_t bytes_max;
 	struct blob_room blobs;
 	uint64_t seq;
+	uint64_t places[JOURNAL_PLACES]; /* by seq: journal_place() */
 	int64_t t_us;
 	uint64_t repaired;
 	struct buf line;  /* the last line appended */
@@ -228,6 +229,7 @@ int journal_append(struct journal *journal, struct event *event, struct err *err
 	journal->draft = last;
 	journal->size += journal->line.len;
 	journal->seq = event->seq;
+	journal->places[journal->seq % JOURNAL_PLACES] = journal->size;
 	journal->t_us = event->t_us;
 	return 0;
 }
@@ -268,6 +270,13 @@ int journal_sync(struct journal *journal, struct err *err)
 uint64_t journal_seq(const struct journal *journal)
 {
 	return journal->seq;
+}
+
+uint64_t journal_place(const struct journal *journal, uint64_t seq)
+{
+	bool recent = seq <= journal->seq && journal->seq - seq < JOURNAL_PLACES;
+
+	return recent ? journal->places[seq % JOURNAL_PLACES] : 0;
 }
 
 uint64_t journal_bytes(const struct journal *journal)

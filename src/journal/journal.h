@@ -32,7 +32,7 @@ struct journal_report {
 	bool fresh;          /* the file was made now, or was empty */
 };
 
-enum { JOURNAL_RESERVE_BYTES = 64 << 10 };
+enum { JOURNAL_RESERVE_BYTES = 64 << 10, JOURNAL_PLACES = 64 };
 /* Default limit of journal and blobs together ("record"). */
 #define JOURNAL_BYTES_MAX ((uint64_t)4 << 30)
 
@@ -71,6 +71,9 @@ int journal_sync(struct journal *journal, struct err *err);
 
 uint64_t journal_seq(const struct journal *journal);   /* last seq */
 uint64_t journal_bytes(const struct journal *journal); /* journal and blobs together */
+/* Where in the file the line behind event `seq` begins, or will begin: for cursor_go(). Known of
+ * the last JOURNAL_PLACES events; 0: not known (any more). */
+uint64_t journal_place(const struct journal *journal, uint64_t seq);
 /* Another limit of journal and blobs together, from now on. One that leaves room again makes a
  * spent journal take events again: whoever raises it has told what was refused meanwhile. */
 void journal_set_limit(struct journal *journal, uint64_t bytes_max);

@@ -40,6 +40,9 @@ static void test_fresh(void **state)
 	assert_int_equal(journal_bytes(journal), file.len);
 	line = journal_last_line(journal, &len);
 	assert_memory_equal(line, buf_bytes(&file) + file.len - len, len);
+	assert_int_equal(journal_place(journal, 1), file.len - len);
+	assert_int_equal(journal_place(journal, 2), file.len);
+	assert_int_equal(journal_place(journal, 3), 0);
 	assert_non_null(strstr(line, "\"text\":\"a\"}\n"));
 	assert_int_equal(journal_sync(journal, NULL), 0);
 	assert_int_equal(journal_sync(journal, NULL), 0);
@@ -48,6 +51,7 @@ static void test_fresh(void **state)
 	journal = kit_open(kit, &report);
 	assert_false(report.fresh);
 	assert_int_equal(report.seq, 2);
+	assert_int_equal(journal_place(journal, 2), 0); /* it was another's */
 	assert_true(report.t_us >= now);
 	assert_int_equal(report.torn_bytes, 0);
 	assert_int_equal(kit_append(journal, kit_event(EVENT_STOPPED, NULL, NULL), NULL), 0);

@@ -44,6 +44,7 @@ struct cell {
 	uint32_t number; /* 1, 2, 3 ... in the session */
 	enum cell_state state;
 	uint64_t seq;          /* of its `cell` event */
+	uint64_t offset;       /* where that begins in the journal; 0: not known */
 	uint64_t output_bytes; /* streams and displays so far */
 	uint64_t background_bytes;
 	size_t end_bytes; /* results and errors told past the limit of output */

@@ -87,8 +87,8 @@ static void write_ended(uv_write_t *request, int status)
 /* What the socket takes at once. */
 static void write_now(struct client *client)
 {
-	uv_buf_t bytes = uv_buf_init((char *)(uintptr_t)buf_bytes(&client->out),
-				     (unsigned)client->out.len);
+	uv_buf_t bytes =
+		uv_buf_init((char *)(uintptr_t)buf_bytes(&client->out), (unsigned)client->out.len);
 	int wrote = uv_try_write((uv_stream_t *)&client->pipe, &bytes, 1);
 
 	if (wrote > 0)
@@ -211,12 +211,18 @@ static void send_line(struct client *client, const char *line, size_t len, uint6
 /* The cursor stands behind client->sent; false when there is none to be had. */
 static bool cursor_at_sent(struct client *client)
 {
-	if (client->cursor && cursor_seq(client->cursor) != client->sent) {
-		cursor_free(client->cursor);
-		client->cursor = NULL;
-	}
-	if (!client->cursor)
-		client->cursor = cursor_open(client->server->dirfd, client->sent, NULL);
+	uint64_t place = journal_place(client->server->journal, client->sent);
+	int dirfd = client->server->dirfd;
+
+	if (client->cursor && cursor_seq(client->cursor) == client->sent)
+		return true;
+	if (!client->cursor && place > 0)
+		client->cursor = cursor_open(dirfd, 0, NULL);
+	if (client->cursor && place > 0 &&
+	    cursor_go(client->cursor, client->sent, place, NULL) == 0)
+		return true;
+	cursor_free(client->cursor);
+	client->cursor = cursor_open(dirfd, client->sent, NULL);
 	return client->cursor != NULL;
 }
 

@@ -157,8 +157,10 @@ static void cell_take_code(const struct call *call, struct cell *cell)
 static void cell_make(const struct call *call, const char *id)
 {
 	struct cell *cell = cells_add(call->session->cells, id);
+	const struct journal *journal = record_journal(call->session->record);
 
-	cell->seq = journal_seq(record_journal(call->session->record));
+	cell->seq = journal_seq(journal);
+	cell->offset = journal_place(journal, cell->seq - 1);
 	cell_take_code(call, cell);
 	cell->timeout_us = asked_us(call);
 	cell->allow_stdin = json_get_bool(call->json, "allow_stdin", false);

@@ -24,11 +24,13 @@ static void apply(struct session *session, struct digest *digest, struct event *
 static int fold(struct session *session, struct digest *digest, const struct cell *cell,
 		struct err *err)
 {
-	struct cursor *cursor = cursor_open(session->dirfd, cell->seq - 1, err);
+	struct cursor *cursor = cursor_open(session->dirfd, cell->offset ? 0 : cell->seq - 1, err);
 	enum cursor_step step = CURSOR_EVENT;
 
 	if (!cursor)
 		return -1;
+	if (cell->offset && cursor_go(cursor, cell->seq - 1, cell->offset, err) != 0)
+		step = CURSOR_ERROR;
 	while (step == CURSOR_EVENT || step == CURSOR_DAMAGED) {
 		cleanup_event struct event event = EVENT_INIT;
 
