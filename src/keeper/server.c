@@ -14,7 +14,10 @@
 #include "base/socket.h"
 #include "keeper/server_internal.h"
 
-enum { SERVER_CLIENTS_MAX = 256, CLOSE_TIMEOUT_MS = 500 };
+enum {
+	SERVER_CLIENTS_MAX = 256,
+	CLOSE_IDLE_MS = 2000, /* a client that takes nothing for so long has seen the end */
+};
 
 static void handle_free(uv_handle_t *handle)
 {
@@ -258,12 +261,25 @@ void server_client_gone(struct server *server, struct client *client)
 		server->events->deserted(server->data);
 }
 
+/* Whether it has taken something since the last call. */
+static bool takes(struct client *client)
+{
+	size_t queued = uv_stream_get_write_queue_size((uv_stream_t *)&client->pipe);
+	bool same = client->sent == client->sent_before && queued == client->queued_before;
+
+	client->sent_before = client->sent;
+	client->queued_before = queued;
+	return !same;
+}
+
+/* A slow reader gets all there is, as long as it goes on reading. */
 static void close_timer_fired(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
 
 	for (struct client *client = server->clients; client; client = client->next)
-		client_close(client);
+		if (!takes(client))
+			client_close(client);
 }
 
 void server_close(struct server *server, void (*done)(void *data), void *data)
@@ -281,9 +297,11 @@ void server_close(struct server *server, void (*done)(void *data), void *data)
 	server->close_timer = mem_zalloc(sizeof(*server->close_timer));
 	uv_timer_init(server->loop, server->close_timer);
 	server->close_timer->data = server;
-	uv_timer_start(server->close_timer, close_timer_fired, CLOSE_TIMEOUT_MS, 0);
+	uv_timer_start(server->close_timer, close_timer_fired, CLOSE_IDLE_MS, CLOSE_IDLE_MS);
 	server_flush(server);
 	close_finished(server);
+	for (struct client *client = server->clients; client; client = client->next)
+		(void)takes(client);
 	maybe_closed(server);
 }
 

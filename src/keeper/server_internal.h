@@ -27,6 +27,8 @@ struct client {
 	bool subscribed;
 	struct subscription subscription;
 	uint64_t sent; /* last event given to this client */
+	uint64_t sent_before; /* at the last look while the server closes; likewise ... */
+	size_t queued_before; /* ... what waited in the socket's queue */
 	bool lagging;
 	bool more; /* the last client_pump() left events that wait for room */
 	struct cursor *cursor;

@@ -115,10 +115,8 @@ static bool is_closed(void *data)
 	return ((struct scene *)data)->closed;
 }
 
-static void scene_close(struct scene *scene)
+static void scene_end(struct scene *scene)
 {
-	server_close(scene->server, on_closed, scene);
-	kit_run_until(&scene->kit, is_closed, scene);
 	uv_close((uv_handle_t *)&scene->turn, NULL);
 	server_free(scene->server);
 	journal_free(scene->journal);
@@ -126,6 +124,13 @@ static void scene_close(struct scene *scene)
 		close(scene->peer);
 	buf_release(&scene->got);
 	kit_close(&scene->kit);
+}
+
+static void scene_close(struct scene *scene)
+{
+	server_close(scene->server, on_closed, scene);
+	kit_run_until(&scene->kit, is_closed, scene);
+	scene_end(scene);
 }
 
 /* Takes what has come; the client is a slow one if this is not called. */
@@ -343,6 +348,40 @@ static void quick_reader_waits_for_nothing(void **state)
 	scene_close(&scene);
 }
 
+static void peer_sips(uv_timer_t *timer)
+{
+	struct scene *scene = timer->data;
+	char bytes[256 << 10];
+	ssize_t got = read(scene->peer, bytes, sizeof(bytes));
+
+	if (got > 0)
+		buf_append(&scene->got, bytes, (size_t)got);
+}
+
+/* The session ends while a client still reads, a little at a time: it gets everything. */
+static void slow_reader_outlives_the_session(void **state)
+{
+	enum { EVENTS_COUNT = 100, SIP_MS = 50 };
+	struct scene scene;
+	uv_timer_t timer;
+
+	(void)state;
+	scene_open(&scene);
+	for (int i = 0; i < EVENTS_COUNT; i++)
+		append_stream(&scene, 60000);
+	scene.answer = subscribe;
+	peer_write(&scene, "s\n");
+	kit_run_until(&scene.kit, line_came, &scene);
+	uv_timer_init(&scene.kit.loop, &timer);
+	timer.data = &scene;
+	uv_timer_start(&timer, peer_sips, SIP_MS, SIP_MS);
+	server_close(scene.server, on_closed, &scene);
+	kit_run_until(&scene.kit, is_closed, &scene);
+	uv_close((uv_handle_t *)&timer, NULL);
+	assert_true(has_all_events(&scene));
+	scene_end(&scene);
+}
+
 static bool has_last_event(void *data)
 {
 	struct scene *scene = data;
@@ -525,6 +564,7 @@ int main(void)
 		cmocka_unit_test(too_long_lines_are_skipped),
 		cmocka_unit_test(slow_reader_loses_nothing),
 		cmocka_unit_test(quick_reader_waits_for_nothing),
+		cmocka_unit_test(slow_reader_outlives_the_session),
 		cmocka_unit_test(lossy_reader_is_told),
 		cmocka_unit_test(held_until_synced),
 		cmocka_unit_test(held_flood),
