@@ -236,8 +236,10 @@ int channel_receive(int sock, struct channel_message *message)
 	}
 	if (n == 0)
 		return 0;
+	/* MSG_CTRUNC is no fault: the program has used up its descriptors, and the kernel has
+	 * dropped those of the message. It comes without them; what needs them looks. */
 	take_fds(&msg, message);
-	if ((size_t)n < sizeof(message->header) || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+	if ((size_t)n < sizeof(message->header) || (msg.msg_flags & MSG_TRUNC)) {
 		PyErr_SetString(PyExc_OSError, "malformed message");
 		close_fds(message);
 		return -1;

@@ -423,6 +423,22 @@ static int sleep_until_woken(uint32_t number)
 	}
 }
 
+/* A copy that has no descriptors left could not take those that it is woken with. */
+static int check_room(void)
+{
+	int fds[GUEST_WAKE_FDS + 1]; /* and one to read its own memory's size */
+	int count = 0, error;
+
+	while (count <= GUEST_WAKE_FDS &&
+	       (fds[count] = fcntl(GUEST_CONTROL_FD, F_DUPFD_CLOEXEC, 0)) >= 0)
+		count++;
+	error = errno;
+	for (int i = 0; i < count; i++)
+		close(fds[i]);
+	errno = error;
+	return count > GUEST_WAKE_FDS ? 0 : -1;
+}
+
 /* In the copy. Nobody inside can look into it or stop it by a signal that can be blocked. Its
  * entries in /proc are its own only until it is no longer dumpable. */
 static int settle_down(int control, struct copy_plugged *plugged)
@@ -436,10 +452,12 @@ static int settle_down(int control, struct copy_plugged *plugged)
 	prctl(PR_SET_NAME, NAME);
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	if (dup3(control, GUEST_CONTROL_FD, O_CLOEXEC) < 0)
-		return -1;
+		_exit(1); /* what it would say there is not its own to say */
 	close(control);
 	leave_locks();
-	return plug_all(plugged);
+	if (plug_all(plugged) < 0)
+		return -1;
+	return check_room();
 }
 
 int copy_make(int control, uint32_t number, const char *body, size_t len,
@@ -459,11 +477,10 @@ int copy_make(int control, uint32_t number, const char *body, size_t len,
 		close(control);
 		return 1;
 	}
-	if (settle_down(control, plugged) < 0)
+	if (settle_down(control, plugged) < 0 || (pidfd = channel_own_pidfd()) < 0) {
+		say_failed(number, errno);
 		_exit(1);
-	pidfd = channel_own_pidfd();
-	if (pidfd < 0)
-		_exit(1);
+	}
 	say(GUEST_COPIED, number, body, len, pidfd);
 	close(pidfd);
 	return sleep_until_woken(number);

@@ -5,6 +5,7 @@ there, and the event says what is true. How long it took is printed, never asser
 import pytest
 
 from death_table import AFTER, BEFORE, NO_DEATHS, QUICK, WAYS
+from fumehood_kit import Refused
 from world_kit import committed, world  # noqa: F401 (a fixture)
 
 took = {}  # {world: [(microseconds, way)]}: of the whole cell, from its start to the recovery
@@ -107,3 +108,26 @@ def test_death_after_death(world):
             assert (end["reason"], end["state"]) == ("exit status %d" % number, "recovered"), end
             assert pipe.run("len(x)").result == "1000"
         check(pipe, {"state": "recovered"})
+
+
+def test_descriptors_used_up(world):
+    """The guest is told to copy itself, by a message that brings a descriptor: that there is no
+    room for it is no death."""
+    with world.pipe() as pipe:
+        cell = pipe.run("import os\n"
+                        "files, kept = [], 5\n"
+                        "try:\n"
+                        "    while True:\n"
+                        "        files.append(os.open('/dev/null', os.O_RDONLY))\n"
+                        "except OSError as error:\n"
+                        "    print(error.errno)")
+        assert (cell.status, cell.out) == ("ok", "24\n"), cell
+        for free in range(4):  # one for the message, but none for what a copy needs
+            with pytest.raises(Refused):
+                pipe.ask("checkpoint", name="full")
+            cell = pipe.run("os.close(files.pop()); kept")
+            assert (cell.status, cell.result) == ("ok", "5"), (free, cell)
+        pipe.run("for file in files: os.close(file)")
+        assert pipe.ask("checkpoint", name="room")["checkpoint"]["name"] == "room"
+        assert pipe.run("os._exit(3)").finished["state"] == "recovered"
+        assert pipe.run("kept").result == "5"
