@@ -134,7 +134,7 @@ class Bridge:
     def captured(self, value):
         """A value of nested code (%%capture, %rerun): where sys.displayhook has been replaced it is
         that one's."""
-        hook = sys.displayhook
+        hook = getattr(sys, "displayhook", None)  # a program can delete it
         if type(hook).__module__ != "IPython.core.displayhook":
             return False
         hook(value)

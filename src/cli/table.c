@@ -11,8 +11,10 @@ void table_pad(struct buf *out, size_t start, size_t width)
 {
 	size_t count = text_count(buf_bytes(out) + start, out->len - start);
 
-	for (; count < width + 2; count++)
+	/* At least one, behind what is wider than its column. */
+	do
 		buf_append_char(out, ' ');
+	while (++count < width + 2);
 }
 
 void table_cell(struct buf *out, const char *text, size_t width)

@@ -8,7 +8,8 @@
 
 #include "base/buf.h"
 
-/* Appends text, escaped, padded to `width` characters and two blanks. */
+/* Appends text, escaped, padded to `width` characters and two blanks; what is wider is followed by
+ * one. */
 void table_cell(struct buf *out, const char *text, size_t width);
 
 /* Pads what was appended since `start` (a length of the buffer) so. */

@@ -195,6 +195,11 @@ def test_odd_session_names(house, name):
     assert house.cli("gc", "--", name).status == 0
 
 
+def test_a_name_wider_than_its_column(house):
+    assert house.cli("run", "--session=" + "n" * 128, "-c", "1").status == 0
+    assert re.search("n{128} (running|stopped)", house.cli("ls").out)
+
+
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".", "/etc", "x" * 300])
 def test_names_that_are_paths(house, name):
     result = house.cli("run", "--session=" + name, "-c", "1")

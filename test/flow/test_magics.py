@@ -250,3 +250,10 @@ def test_an_interrupt_ends_a_command(house):
         pipe.ask("interrupt", cell=cell)
         assert pipe.finished(cell).status == "interrupted"
         assert pipe.run("1").result == "1"
+
+
+def test_a_deleted_displayhook(house):
+    """What shows values is not Python's hook; without one, they are shown all the same."""
+    with house.pipe() as pipe:
+        pipe.run("%cd -q .\nimport sys\ndel sys.displayhook")
+        assert pipe.run("5").result == "5"
