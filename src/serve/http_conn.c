@@ -45,7 +45,7 @@ static void request_ended(struct http_conn *conn)
 void conn_answered(struct http_conn *conn)
 {
 	request_ended(conn);
-	conn->was_full = false;
+	/* was_full stays: what is queued of this answer counts for the next writer, too. */
 	conn->paused = false;
 	enter(conn, PHASE_IDLE);
 	if (!conn->keep || conn->closing) {

@@ -130,7 +130,10 @@ void conn_write(struct http_conn *conn, const void *bytes, size_t len)
 	if (uv_write(&job->request, &conn->io.stream, &part, 1, write_ended) != 0) {
 		free(job);
 		conn->failed = true;
+		return;
 	}
+	if (uv_stream_get_write_queue_size(&conn->io.stream) >= HTTP_OUT_BYTES_HIGH)
+		conn->was_full = true;
 }
 
 void conn_finish(struct http_conn *conn)
@@ -279,8 +282,6 @@ void http_write(struct http_request *request, const void *bytes, size_t len)
 		if (out->cap > (1 << 20))
 			buf_release(out);
 	}
-	if (http_full(request))
-		conn->was_full = true;
 }
 
 void http_end(struct http_request *request)
@@ -358,8 +359,6 @@ void http_write_raw(struct http_request *request, const void *bytes, size_t len)
 	struct http_conn *conn = request->conn;
 
 	conn_write(conn, bytes, len);
-	if (!conn->closing && http_full(request))
-		conn->was_full = true;
 }
 
 void http_finish_raw(struct http_request *request)

@@ -48,6 +48,34 @@ def test_curl(daemon, tmp_path):
     assert curl("-r", "5-9", base + "/files/up") == (tmp_path / "up").read_bytes()[5:10]
 
 
+def post(body, accept):
+    body = json.dumps(body).encode()
+    return (b"POST /v1/sessions/work/run HTTP/1.1\r\nHost: localhost\r\nAccept: %s\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+            % (accept, len(body), body))
+
+
+@pytest.mark.parametrize("first, second", (
+    (b"application/json", b"application/json"), (b"application/json", b"text/event-stream"),
+    (b"text/event-stream", b"application/x-ndjson")))
+def test_a_request_behind_an_answer_that_nobody_reads_yet(daemon, house, first, second):
+    """What is left of the first answer is no reason that the second never ends."""
+    with socket.socket(socket.AF_UNIX) as client:
+        keeper = house.connect(daemon.session)
+        client.settimeout(WAIT_S)
+        client.connect(daemon.socket)
+        client.sendall(post({"code": "print('x' * (8 << 20))", "id": "big"}, first)
+                       + post({"code": "'the' + ' end'", "id": "behind"}, second))
+        # An answer as JSON is whole before it is read, and the next request begins.
+        keeper.event("finished", cell="behind" if first.endswith(b"json") else "big")
+        keeper.sock.close()
+        got = b""
+        while b"the end" not in got:
+            piece = client.recv(1 << 20)
+            assert piece, got[-200:]
+            got = got[-100:] + piece
+
+
 def test_requests(daemon):
     with requests.Session() as http:
         http.headers["Authorization"] = "Bearer " + daemon.token
