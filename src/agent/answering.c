@@ -136,11 +136,34 @@ static void write_checks(struct buf *out, const struct checks *checks)
 			buf_printf(out, "\n\nAfter it this must hold: %s", checks->items[i].text);
 }
 
+/* Modules that were missing for the programs that had ended when this sample was asked for. A
+ * repair is told the same, so that its messages begin as its sample's. */
+static void write_missing(struct buf *out, const struct agent *agent, const struct attempt *attempt)
+{
+	char names[ATTEMPTS_MAX][INSTEAD_NAME_MAX];
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < attempt->known; i++) {
+		const struct attempt *other = &agent->attempts[i];
+		char *name = names[count];
+		unsigned same = 0;
+
+		if (other->status != ATTEMPT_ERROR ||
+		    instead_missing(other->outcome.ename, other->outcome.evalue, name) != 0 ||
+		    instead_is_there(&other->instead, name, buf_bytes(&agent->look.modules)))
+			continue;
+		while (strcmp(names[same], name) != 0)
+			same++;
+		if (same == count)
+			buf_printf(out, "%s%s", count++ ? ", " : "", name);
+	}
+}
+
 static int make_chat(struct answering *answering, struct chat *chat, struct err *err)
 {
 	struct agent *agent = answering->agent;
 	const struct attempt *attempt = &agent->attempts[answering->attempt];
-	cleanup_buf struct buf checks = BUF_INIT;
+	cleanup_buf struct buf checks = BUF_INIT, missing = BUF_INIT;
 	const struct hint_place place = {
 		.modules = buf_bytes(&agent->look.modules),
 		.files = buf_bytes(&agent->look.files),
@@ -161,6 +184,9 @@ static int make_chat(struct answering *answering, struct chat *chat, struct err 
 		params.failed = &agent->attempts[answering->failed];
 	write_checks(&checks, agent->params->checks);
 	params.checks = buf_bytes(&checks);
+	write_missing(&missing, agent, attempt);
+	if (missing.len)
+		params.missing = buf_bytes(&missing);
 	return chat_make(chat, &params, err);
 }
 
@@ -226,11 +252,13 @@ static void begin_one(struct agent *agent, size_t failed, uint64_t tokens_max)
 	if (failed != SIZE_MAX) {
 		attempt->repairs = agent->attempts[failed].number;
 		attempt->variant = agent->attempts[failed].variant;
+		attempt->known = agent->attempts[failed].known;
 		attempt->temperature = params->temperature;
 		attempt->seed += params->seed < 0 ? 0 : REPAIR_SEED;
 	} else {
 		agent->samples++;
 		attempt->variant = sample % (unsigned)params->prompts->count;
+		attempt->known = (unsigned)(agent->count + 1 - agent->answering_count);
 		attempt->temperature = temperature_of(params, sample);
 		attempt->seed += params->seed < 0 ? 0 : sample;
 	}
@@ -415,6 +443,10 @@ void answering_stop(struct agent *agent)
 			if (answering->generation) {
 				take_usage(attempt, answering->generation);
 				take_response(attempt, answering->generation);
+			} else if (attempt->fault.code != ERR_OK) {
+				/* It was to be asked once more. */
+				free(attempt->message);
+				attempt->message = mem_string(attempt->fault.text);
 			}
 			attempt->status = ATTEMPT_INTERRUPTED;
 			answering->taken = true;

@@ -15,6 +15,7 @@ void attempt_release(struct attempt *attempt)
 	free(attempt->message);
 	json_free(attempt->checks);
 	json_free(attempt->suspicions);
+	instead_release(&attempt->instead);
 	outcome_release(&attempt->outcome);
 	*attempt = (struct attempt){.outcome = OUTCOME_INIT};
 }
@@ -35,6 +36,12 @@ void attempt_suspect(struct attempt *attempt, const char *format, ...)
 bool attempt_counts(const struct attempt *attempt)
 {
 	return attempt->status == ATTEMPT_OK;
+}
+
+bool attempt_was_answered(const struct attempt *attempt)
+{
+	return attempt->status != ATTEMPT_RUNNING && attempt->status != ATTEMPT_INTERRUPTED &&
+	       attempt->status != ATTEMPT_MODEL;
 }
 
 const char *attempt_status_name(enum attempt_status status)

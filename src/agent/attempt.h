@@ -5,6 +5,7 @@
 #define FH_AGENT_ATTEMPT_H
 
 #include "agent/fence.h"
+#include "agent/instead.h"
 #include "agent/outcome.h"
 #include "base/err.h"
 
@@ -31,6 +32,7 @@ struct attempt {
 	unsigned repairs; /* the attempt that it mends; 0: a sample */
 	unsigned repeats; /* of ATTEMPT_REPEATED: the attempt whose code it is */
 	unsigned variant; /* of the prompts, from 0 */
+	unsigned known;   /* attempts of which the model knew when it was a sample: those before */
 	double temperature;
 	int64_t seed; /* < 0: none */
 	enum attempt_status status;
@@ -39,11 +41,12 @@ struct attempt {
 	enum fence_kind fence;
 	bool cut; /* the answer was cut at its limit of tokens */
 	struct outcome outcome;
+	struct instead instead;  /* where a module was missing */
 	struct json *checks;     /* [{"kind","ok","message"?}]; NULL: none were made */
 	bool checked;            /* there were checks, and all hold */
 	struct json *suspicions; /* array of texts; NULL: none */
 	bool doubtful;           /* the program says itself that it failed */
-	char *message;           /* of ATTEMPT_MODEL */
+	char *message;           /* of ATTEMPT_MODEL, and of one that ended before a second try */
 	struct err fault;        /* of ATTEMPT_MODEL */
 	unsigned group;          /* of equal outcomes; 0: none */
 	uint64_t tokens, prompt_tokens, cached_tokens;
@@ -58,6 +61,9 @@ void attempt_suspect(struct attempt *attempt, const char *format, ...)
 
 /* Whether it stands for an answer: it ended well and said or wrote something. */
 bool attempt_counts(const struct attempt *attempt);
+
+/* Whether the model has given it an answer, whatever became of that. */
+bool attempt_was_answered(const struct attempt *attempt);
 
 /* Such as "no_code". */
 const char *attempt_status_name(enum attempt_status status);

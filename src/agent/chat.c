@@ -74,6 +74,9 @@ static void add_task(struct chat *chat, const struct chat_params *params,
 	if (params->input)
 		buf_append_string(&input, "The program reads its input with input() or from "
 					  "sys.stdin.\n\n");
+	if (params->missing)
+		buf_printf(&input, "Not installed here, so do not import: %s.\n\n",
+			   params->missing);
 	values.earlier = buf_bytes(&earlier);
 	values.input = buf_bytes(&input);
 	prompt_fill(&text, params->prompts->task, &values);

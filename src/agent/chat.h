@@ -30,6 +30,7 @@ struct chat_params {
 	const char *instruction;
 	const char *input;            /* NULL: none */
 	const char *checks;           /* a sentence about them, or NULL */
+	const char *missing;          /* modules that others wanted in vain, "a, b"; NULL: none */
 	const struct attempt *failed; /* the program to mend; NULL: a sample */
 	size_t bytes_max;             /* of all messages together; SIZE_MAX: no bound */
 };

@@ -95,8 +95,22 @@ static void test_a_repair_only_adds(void **state)
 	}
 	assert_string_equal(repair.messages[sample.count].text, "```python\nimport polars\n```");
 	assert_non_null(strstr(last(&repair), "polars is not installed"));
-	assert_non_null(strstr(last(&repair), "numpy"));
+	assert_non_null(strstr(last(&repair), "Use what is here: "));
 	attempt_release(&failed);
+	setting_release(&s);
+}
+
+static void test_modules_that_were_missing_before(void **state)
+{
+	struct setting s;
+	cleanup_chat struct chat chat = {.count = 0};
+
+	(void)state;
+	setting_init(&s);
+	s.params.missing = "polars, bs4";
+	assert_int_equal(chat_make(&chat, &s.params, NULL), 0);
+	assert_non_null(strstr(last(&chat), "Not installed here, so do not import: polars, bs4.\n\n"
+					    "Task: "));
 	setting_release(&s);
 }
 
@@ -217,6 +231,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_sample),     cmocka_unit_test(test_a_repair_only_adds),
+		cmocka_unit_test(test_modules_that_were_missing_before),
 		cmocka_unit_test(test_every_window), cmocka_unit_test(test_window),
 		cmocka_unit_test(test_template),     cmocka_unit_test(test_wrong_templates),
 	};

@@ -172,35 +172,30 @@ static const struct hint_row ROWS[] = {
 	{"SystemExit", NULL, "Do not call exit(): let the program run to its end."},
 };
 
-static void advise_import(struct buf *out, const struct outcome *outcome,
+static void advise_import(struct buf *out, const struct attempt *attempt,
 			  const struct hint_place *place)
 {
-	const char *value = outcome->evalue ? outcome->evalue : "";
-	const char *name = strchr(value, '\'');
-	size_t len = name ? strcspn(name + 1, "'.") : 0;
+	const struct outcome *outcome = &attempt->outcome;
+	char module[INSTEAD_NAME_MAX];
 
-	if (strcmp(outcome->ename, "ImportError") == 0) {
+	if (instead_missing(outcome->ename, outcome->evalue, module) == 0)
+		instead_advice(out, &attempt->instead, module, place->modules);
+	else if (strcmp(outcome->ename, "ImportError") == 0)
 		buf_append_string(out,
 				  "There is no such name in that module. Do it another way.\n");
-		return;
-	}
-	buf_printf(out,
-		   "%.*s is not installed and cannot be. Do it without: with the standard "
-		   "library",
-		   name ? (int)len : 4, name ? name + 1 : "That");
-	if (*place->modules)
-		buf_printf(out, " or one of %s", place->modules);
-	buf_append_string(out, ".\n");
+	else
+		buf_append_string(out, "That is not installed and cannot be. Do it without.\n");
 }
 
-static void advise_exception(struct buf *out, const struct outcome *outcome,
+static void advise_exception(struct buf *out, const struct attempt *attempt,
 			     const struct hint_place *place)
 {
+	const struct outcome *outcome = &attempt->outcome;
 	const char *value = outcome->evalue ? outcome->evalue : "";
 
 	if (strcmp(outcome->ename, "ModuleNotFoundError") == 0 ||
 	    strcmp(outcome->ename, "ImportError") == 0) {
-		advise_import(out, outcome, place);
+		advise_import(out, attempt, place);
 		return;
 	}
 	if (strcmp(outcome->ename, "FileNotFoundError") == 0) {
@@ -228,7 +223,7 @@ void hint_advice(struct buf *out, const struct attempt *attempt, const struct hi
 	if (attempt->cut)
 		buf_append_string(out, "Your answer was too long and was cut: write less.\n");
 	if (attempt->status == ATTEMPT_ERROR && outcome->ename)
-		advise_exception(out, outcome, place);
+		advise_exception(out, attempt, place);
 	else if (attempt->status == ATTEMPT_TIMEOUT)
 		buf_printf(out,
 			   "It may run for %g seconds: find a faster way, and no endless "

@@ -34,8 +34,8 @@ struct row {
 
 static const struct row ROWS[] = {
 	{ATTEMPT_ERROR, "ModuleNotFoundError", "No module named 'sklearn.svm'",
-	 "sklearn is not installed and cannot be. Do it without: with the standard library or one "
-	 "of numpy, pandas."},
+	 "sklearn is not installed and cannot be: do not import it. Use what is here: numpy "
+	 "(arrays, numpy.linalg), statistics (mean, median, stdev), math"},
 	{ATTEMPT_ERROR, "ModuleNotFoundError", "odd", "That is not installed"},
 	{ATTEMPT_ERROR, "FileNotFoundError", "[Errno 2] ...", "a.csv, b.txt"},
 	{ATTEMPT_ERROR, "EOFError", "input() was called", "input()"},

@@ -105,6 +105,14 @@ static int take_answers(struct agent *agent, struct err *err)
 	return 0;
 }
 
+const struct attempt *agent_backend_failed(const struct agent *agent)
+{
+	for (size_t i = agent->count; i-- > 0;)
+		if (agent->attempts[i].status == ATTEMPT_MODEL)
+			return &agent->attempts[i];
+	return NULL;
+}
+
 static void stop_answers(struct agent *agent)
 {
 	size_t first = agent->answering_count ? agent->answering[0].attempt : agent->count;
@@ -143,22 +151,18 @@ static int rounds(struct agent *agent, const char **why, struct err *err)
 	return 0;
 }
 
-/* Whether the backend has failed and nothing came of the ask: then that is what is told. */
+/* Whether the backend has failed and has given no answer at all: then that is what is told. What
+ * came of an answer before it failed is a result (verdict.c). */
 static bool is_backend_fault(const struct agent *agent, struct err *err)
 {
-	const struct attempt *last = NULL;
+	const struct attempt *failed = agent_backend_failed(agent);
 
-	if (hub_ended(&agent->hub))
+	if (hub_ended(&agent->hub) || !failed)
 		return false;
-	for (size_t i = 0; i < agent->count; i++) {
-		if (attempt_counts(&agent->attempts[i]))
+	for (size_t i = 0; i < agent->count; i++)
+		if (attempt_was_answered(&agent->attempts[i]))
 			return false;
-		if (agent->attempts[i].status == ATTEMPT_MODEL)
-			last = &agent->attempts[i];
-	}
-	if (!last)
-		return false;
-	*err = last->fault;
+	*err = failed->fault;
 	return true;
 }
 
@@ -194,10 +198,9 @@ enum agent_end agent_ask(const struct agent_params *params, struct json **result
 		.session = params->session, .line = params->line, .context = params->context};
 	agent->hub = (struct hub){.backend = params->backend,
 				  .cancel_fd = params->cancel_fd,
+				  .deadline_us = params->deadline_us,
 				  .tick = answering_tick,
 				  .context = agent};
-	if (params->seconds > 0)
-		agent->hub.deadline_us = agent->start_us + (int64_t)(params->seconds * 1e6);
 	agent->runner = (struct runner){
 		.hub = &agent->hub,
 		.session = params->session,

@@ -40,7 +40,8 @@ struct agent_params {
 	const struct prompts *prompts;
 	enum effort effort;
 	struct plan_limits limits;
-	double seconds;      /* wall time of all; 0: no limit */
+	double seconds;      /* wall time of all, as it was given; 0: no limit */
+	int64_t deadline_us; /* its end, monotonic; 0: no limit */
 	double run_seconds;  /* of one program */
 	double temperature;  /* of the first sample */
 	int64_t seed;        /* of the first sample, the next ones count on; < 0: none */

@@ -46,6 +46,9 @@ struct agent {
 	int64_t model_since_us; /* 0: none is */
 };
 
+/* The last attempt for which the backend has failed to answer; NULL: there is none. */
+const struct attempt *agent_backend_failed(const struct agent *agent);
+
 /* --- answering.c ------------------------------------------------------------------------------ */
 
 /* Begins `count` samples, or (with `failed` an index) a repair. */

@@ -270,6 +270,22 @@ int runner_check(struct runner *runner, const char *code, const char *check,
 	return try_code(runner, buf_bytes(&whole), false, outcome, err);
 }
 
+int runner_look(struct runner *runner, const char *code, struct outcome *outcome, struct err *err)
+{
+	struct cell cell = {
+		.hub = runner->hub, .session = runner->box, .timeout_s = runner->timeout_s};
+
+	if (!runner->boxes)
+		return try_code(runner, code, false, outcome, err);
+	if (!runner->box || cell_run(&cell, code, outcome, err) == 0)
+		return 0;
+	/* Another box is made when it is needed. */
+	if (err->code != ERR_GONE)
+		return -1;
+	end_box(runner);
+	return 0;
+}
+
 int runner_keep(struct runner *runner, const char *code, const char *metadata,
 		struct outcome *outcome, struct err *err)
 {

@@ -56,6 +56,11 @@ int runner_run(struct runner *runner, const char *code, struct outcome *outcome,
 int runner_check(struct runner *runner, const char *code, const char *check,
 		 struct outcome *outcome, struct err *err);
 
+/* Runs code of ours that looks at where the program ran that was run last: behind it in its box, or
+ * by itself in the session, which is then as before. As runner_run(); what it prints is told to
+ * nobody else. */
+int runner_look(struct runner *runner, const char *code, struct outcome *outcome, struct err *err);
+
 /* Runs the chosen program in the user's session, for good. `metadata`: of its cell in the notebook,
  * JSON or NULL. */
 int runner_keep(struct runner *runner, const char *code, const char *metadata,

@@ -124,6 +124,23 @@ static int run_candidate(struct agent *agent, size_t index, struct fence_candida
 	return 0;
 }
 
+/* After a module was not there: looks what can be imported instead, so that a repair is told. */
+static int look_for_modules(struct agent *agent, struct attempt *attempt, struct err *err)
+{
+	cleanup_outcome struct outcome outcome = OUTCOME_INIT;
+	cleanup_buf struct buf code = BUF_INIT;
+	char module[INSTEAD_NAME_MAX];
+
+	if (attempt->status != ATTEMPT_ERROR || hub_ended(&agent->hub) ||
+	    instead_missing(attempt->outcome.ename, attempt->outcome.evalue, module) != 0)
+		return 0;
+	instead_probe(&code, module);
+	if (runner_look(&agent->runner, buf_bytes(&code), &outcome, err) != 0)
+		return -1;
+	(void)instead_read(&attempt->instead, buf_bytes(&outcome.out));
+	return 0;
+}
+
 /* --- checks ----------------------------------------------------------------------------------- */
 
 static void add_check(struct attempt *attempt, const struct check *check, bool ok,
@@ -229,7 +246,7 @@ int try_attempt(struct agent *agent, size_t index, struct err *err)
 	if (hub_ended(&agent->hub) && attempt->status == ATTEMPT_NO_CODE)
 		attempt->status = ATTEMPT_INTERRUPTED;
 	if (attempt->status != ATTEMPT_OK)
-		return 0;
+		return look_for_modules(agent, attempt, err);
 	suspect(attempt);
 	return try_checks(agent, attempt, &attempt->outcome, false, err);
 }

@@ -76,15 +76,38 @@ static char *failure_of(const struct attempt *attempt)
 						  message ? message : "");
 		}
 		break;
-	case ATTEMPT_RUNNING:
 	case ATTEMPT_INTERRUPTED:
+		if (attempt->message)
+			return mem_format("the model gave no answer: %s", attempt->message);
+		break;
+	case ATTEMPT_RUNNING:
 		break;
 	}
 	return mem_string("it was interrupted");
 }
 
+/* What can be done about a backend that has failed; "": its words say it. */
+static const char *remedy_of(enum err_code code)
+{
+	switch ((int)code) {
+	case ERR_DENIED:
+		return "; look at its key (--key-env)";
+	case ERR_NOT_FOUND:
+		return "; name another model (--model)";
+	case ERR_GONE:
+	case ERR_TIMEOUT:
+	case ERR_BUSY:
+	case ERR_IO:
+	case ERR_ENGINE:
+		return "; see that its server answers, and ask again";
+	default:
+		return "";
+	}
+}
+
 static char *why_not(const struct agent *agent, const struct verdict *verdict, const char *why)
 {
+	const struct attempt *unanswered = agent_backend_failed(agent);
 	cleanup_free char *failure = NULL;
 
 	if (agent->hub.cancelled)
@@ -98,6 +121,10 @@ static char *why_not(const struct agent *agent, const struct verdict *verdict, c
 		return mem_format("the time was over (--time); %s", failure);
 	if (why && strcmp(why, "tokens") == 0)
 		return mem_format("the tokens were used up (--tokens); %s", failure);
+	/* Fewer programs were tried than could have been. */
+	if (unanswered && unanswered != &agent->attempts[verdict->chosen])
+		return mem_format("the model gave no further answer: %s%s; before that %s",
+				  unanswered->message, remedy_of(unanswered->fault.code), failure);
 	return mem_take(failure);
 }
 
@@ -216,8 +243,18 @@ static struct json *agreement_json(const struct vote *vote)
 	return agreement;
 }
 
+static struct json *fault_json(const struct err *err)
+{
+	struct json *fault = json_new_object();
+
+	json_set_string(fault, "code", err_name(err->code));
+	json_set_string(fault, "message", err->text);
+	return fault;
+}
+
 static void set_common(struct json *line, const struct agent *agent, const struct verdict *verdict)
 {
+	const struct attempt *unanswered = agent_backend_failed(agent);
 	struct sums sums = sum(agent);
 
 	json_set(line, "success", json_new_bool(verdict->success));
@@ -225,6 +262,8 @@ static void set_common(struct json *line, const struct agent *agent, const struc
 	json_set(line, "agreement", verdict->vote.of ? agreement_json(&verdict->vote) : NULL);
 	if (verdict->message)
 		json_set_string(line, "message", verdict->message);
+	if (unanswered)
+		json_set(line, "fault", fault_json(&unanswered->fault));
 	if (verdict->kept)
 		json_set_string(line, "cell", verdict->outcome.cell);
 	json_set_int(line, "tokens", (int64_t)sums.tokens);

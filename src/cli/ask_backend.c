@@ -6,14 +6,25 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "model/local.h"
 #include "model/openai.h"
 #include "model/script.h"
 
 enum { LOADING_TRIES = 60, LOADING_WAIT_MS = 1000 };
 
+static int wait_to_ask_again_ms(const struct ask_patience *patience)
+{
+	int64_t deadline_us = patience->deadline_us ? *patience->deadline_us : 0;
+	int64_t left_us = deadline_us - clock_monotonic_us();
+
+	if (!deadline_us || left_us / 1000 >= LOADING_WAIT_MS)
+		return LOADING_WAIT_MS;
+	return left_us > 0 ? (int)(left_us / 1000) + 1 : 0;
+}
+
 static struct backend *openai_new(const char *url, const char *model, const char *key_env,
-				  int cancel_fd, struct err *err)
+				  const struct ask_patience *patience, struct err *err)
 {
 	struct backend *backend = NULL;
 	struct err why = ERR_INIT;
@@ -30,28 +41,41 @@ static struct backend *openai_new(const char *url, const char *model, const char
 	}
 	/* A server that is just loading its model is waited for. */
 	for (unsigned i = 0; i < LOADING_TRIES; i++) {
-		struct pollfd cancelled = {.fd = cancel_fd, .events = POLLIN};
+		struct pollfd cancelled = {.fd = patience->cancel_fd, .events = POLLIN};
+		int wait_ms = wait_to_ask_again_ms(patience);
 
 		backend = backend_openai_new(&params, &why);
-		if (backend || why.code != ERR_BUSY || poll(&cancelled, 1, LOADING_WAIT_MS) != 0)
+		if (backend || why.code != ERR_BUSY)
 			break;
+		if (poll(&cancelled, 1, wait_ms) != 0)
+			break;
+		if (wait_ms == 0) {
+			err_set(err, ERR_TIMEOUT,
+				"the time was over (--time), and the model's server was still "
+				"loading: ask again in a while, or give more time (%.200s)",
+				why.text);
+			return NULL;
+		}
 	}
 	if (!backend)
 		*err = why;
 	return backend;
 }
 
-static struct backend *local_new(const char *model, const struct settings *settings, int cancel_fd,
-				 struct err *err)
+static struct backend *local_new(const char *model, const struct settings *settings,
+				 const struct ask_patience *patience, struct err *err)
 {
-	struct backend_local_params params = {.model = model, .cancel_fd = cancel_fd};
+	struct backend_local_params params = {.model = model,
+					      .cancel_fd = patience->cancel_fd,
+					      .deadline_us = patience->deadline_us};
 
 	backend_local_take(&params, settings);
 	return backend_local_new(&params, err);
 }
 
 struct backend *ask_backend_new(const struct ask_backend_options *options,
-				const struct settings *settings, int cancel_fd, struct err *err)
+				const struct settings *settings,
+				const struct ask_patience *patience, struct err *err)
 {
 	const char *url = options->url, *model = options->model;
 
@@ -76,6 +100,6 @@ struct backend *ask_backend_new(const struct ask_backend_options *options,
 		return NULL;
 	}
 	if (url)
-		return openai_new(url, model, options->key_env, cancel_fd, err);
-	return local_new(model, settings, cancel_fd, err);
+		return openai_new(url, model, options->key_env, patience, err);
+	return local_new(model, settings, patience, err);
 }

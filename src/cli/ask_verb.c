@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "agent/loop.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/settings.h"
@@ -28,6 +29,7 @@
 #include "cli/begin.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/options_file.h"
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "cli/source.h"
@@ -46,6 +48,7 @@ struct ask_options {
 	struct ask_backend_options backend;
 	struct option_list expect, assertions;
 	const char *effort, *input, *system, *template, *temperature, *attempts, *seed;
+	const char *file; /* with more of these */
 	double time_s;
 	uint64_t programs, tokens; /* NOT_GIVEN */
 	bool json, quiet, own; /* own: a workspace of its own, not the current directory */
@@ -53,6 +56,7 @@ struct ask_options {
 
 struct asking {
 	struct ask_options options;
+	struct options_file file; /* what of the options points into */
 	struct settings settings;
 	struct agent_params params;
 	struct checks checks;
@@ -125,6 +129,18 @@ static bool is_cancelled(int cancel_fd)
 	return poll(&fd, 1, 0) > 0;
 }
 
+/* --- time ------------------------------------------------------------------------------------- */
+
+/* Sets the end of the time to what --time says from `since_us` on, monotonic. The backend looks at
+ * it whenever it waits for a server that loads its model. */
+static void set_deadline(struct asking *asking, int64_t since_us)
+{
+	const double seconds = asking->options.time_s, years = 1e9; /* some thirty */
+
+	if (seconds > 0 && seconds < years)
+		asking->params.deadline_us = since_us + (int64_t)(seconds * 1e6);
+}
+
 /* --- the session ------------------------------------------------------------------------------ */
 
 static bool has_overlays(const struct fh_session *session)
@@ -163,15 +179,21 @@ static int begin(struct asking *asking, int cancel_fd, struct err *err)
 	return 0;
 }
 
-static int run(struct asking *asking, int cancel_fd)
+/* `asked_us`: when the time of all began, monotonic. */
+static int run(struct asking *asking, int cancel_fd, int64_t asked_us)
 {
 	cleanup_json struct json *result = NULL;
 	struct err err = ERR_INIT;
 	enum agent_end end = AGENT_FAULT;
-	int status;
+	int64_t begun_us;
+	int status, outcome;
 
 	asking->params.cancel_fd = cancel_fd;
-	if (begin(asking, cancel_fd, &err) == 0)
+	begun_us = clock_monotonic_us();
+	outcome = begin(asking, cancel_fd, &err);
+	/* That a session was started is not the model's time. */
+	set_deadline(asking, asked_us + clock_monotonic_us() - begun_us);
+	if (outcome == 0)
 		end = agent_ask(&asking->params, &result, &err);
 	if (end == AGENT_FAULT && err.code == ERR_GONE && is_cancelled(cancel_fd))
 		status = EXIT_CANCELLED;
@@ -311,6 +333,7 @@ static int read_instruction(struct asking *asking, const char *word, struct err 
 
 static void asking_release(struct asking *asking)
 {
+	options_file_release(&asking->file);
 	settings_release(&asking->settings);
 	backend_free(asking->backend);
 	checks_release(&asking->checks);
@@ -335,9 +358,26 @@ static int read_all(struct asking *asking, const struct options *words, struct e
 		       : 0;
 }
 
+/* The same once more, with the words of the file of --options, if there is one. */
+static int read_file(struct asking *asking, struct options *words, int argc, char **argv,
+		     struct err *err)
+{
+	const struct option *table = words->table;
+	size_t count = words->count;
+
+	if (!asking->options.file || words->help)
+		return 0;
+	if (options_file_read(&asking->file, asking->options.file, argc, argv, err) != 0)
+		return -1;
+	options_release(words);
+	return options_read(words, table, count, asking->file.argc, asking->file.argv, err);
+}
+
 static int ask(struct asking *asking)
 {
 	struct err err = ERR_INIT;
+	struct ask_patience patience = {.deadline_us = &asking->params.deadline_us};
+	int64_t asked_us = clock_monotonic_us();
 	cleanup_fd int signal_fd = signals_open(&err);
 
 	cleanup_fd int cancel_fd = signal_fd < 0 ? -1 : cancel_open(signal_fd, &err);
@@ -348,8 +388,10 @@ static int ask(struct asking *asking)
 	asking->params.prompts = &asking->prompts;
 	asking->params.line = take_line;
 	asking->params.context = asking;
+	set_deadline(asking, asked_us);
+	patience.cancel_fd = cancel_fd;
 	asking->backend =
-		ask_backend_new(&asking->options.backend, &asking->settings, cancel_fd, &err);
+		ask_backend_new(&asking->options.backend, &asking->settings, &patience, &err);
 	if (!asking->backend && is_cancelled(cancel_fd))
 		return EXIT_CANCELLED;
 	if (!asking->backend && err.code == ERR_USAGE)
@@ -357,7 +399,7 @@ static int ask(struct asking *asking)
 	if (!asking->backend)
 		return fault(asking, &err);
 	asking->params.backend = asking->backend;
-	return run(asking, cancel_fd);
+	return run(asking, cancel_fd, asked_us);
 }
 
 int ask_verb(int argc, char **argv)
@@ -366,6 +408,7 @@ int ask_verb(int argc, char **argv)
 		.options = {.begin = BEGIN_OPTIONS_INIT,
 			    .programs = NOT_GIVEN,
 			    .tokens = NOT_GIVEN},
+		.file = OPTIONS_FILE_INIT,
 		.checks = CHECKS_INIT,
 		.instruction = SOURCE_INIT,
 		.begin = BEGIN_INIT,
@@ -391,13 +434,15 @@ int ask_verb(int argc, char **argv)
 		{"seed", '\0', OPTION_TEXT, &o->seed},
 		{"attempts", '\0', OPTION_TEXT, &o->attempts},
 		{"private", '\0', OPTION_FLAG, &o->own},
+		{"options", '\0', OPTION_TEXT, &o->file},
 		BEGIN_OPTION_ROWS(o->begin),
 	};
 	cleanup_options struct options words = {.words = NULL};
 	struct err err = ERR_INIT;
 
 	ask_show_init(&asking.show, false);
-	if (options_read(&words, table, sizeof(table) / sizeof(table[0]), argc, argv, &err) != 0)
+	if (options_read(&words, table, sizeof(table) / sizeof(table[0]), argc, argv, &err) != 0 ||
+	    read_file(&asking, &words, argc, argv, &err) != 0)
 		return say_usage(&COMMAND_ASK, "%s", err.text);
 	if (words.help)
 		return say_help(&COMMAND_ASK);

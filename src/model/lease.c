@@ -45,7 +45,9 @@ struct lease {
 	unsigned threads;
 	int64_t ready_ms;
 	int cancel_fd;
-	int fd; /* the connection; -1 */
+	const int64_t *deadline_us;
+	int fd;      /* the connection; -1 */
+	bool wanted; /* an owner was told that its model is wanted */
 };
 
 /* --- making ----------------------------------------------------------------------------------- */
@@ -89,6 +91,7 @@ struct lease *lease_new(const struct lease_params *params, struct err *err)
 
 	lease->fd = -1;
 	lease->cancel_fd = params->cancel_fd;
+	lease->deadline_us = params->deadline_us;
 	lease->context = params->context;
 	lease->threads =
 		params->threads ? params->threads : (unsigned)(processors > 0 ? processors : 1);
@@ -129,6 +132,37 @@ void lease_free(struct lease *lease)
 const char *lease_socket(const struct lease *lease)
 {
 	return lease->socket;
+}
+
+/* --- time ------------------------------------------------------------------------------------- */
+
+/* Of `most_ms` as much as there is before the deadline. */
+static int64_t time_left_ms(const struct lease *lease, int64_t most_ms)
+{
+	int64_t deadline_us = lease->deadline_us ? *lease->deadline_us : 0;
+	int64_t left_us = deadline_us - clock_monotonic_us();
+
+	if (!deadline_us || left_us / 1000 >= most_ms)
+		return most_ms;
+	return left_us > 0 ? left_us / 1000 + 1 : 0;
+}
+
+static bool is_late(const struct lease *lease)
+{
+	return time_left_ms(lease, 1) == 0;
+}
+
+/* What is told then: the load itself goes on (owner.c). */
+static int fail_late(const struct lease *lease, struct err *err)
+{
+	if (!lease->wanted)
+		return err_set(err, ERR_TIMEOUT, "there was no time left to load the model %.100s",
+			       json_get_string(lease->wish, "name"));
+	return err_set(err, ERR_TIMEOUT,
+		       "the model %.100s was not loaded in time; its server goes on loading: ask "
+		       "again in a while (fumehood model status tells when it is ready), or give "
+		       "more time",
+		       json_get_string(lease->wish, "name"));
 }
 
 /* --- messages --------------------------------------------------------------------------------- */
@@ -192,11 +226,11 @@ static struct json *make_argv(const struct lease *lease, struct err *err)
 }
 
 /* What it says when it listens, or why it does not. */
-static int hear_owner(int fd, struct err *err)
+static int hear_owner(int fd, int64_t wait_ms, struct err *err)
 {
 	struct pollfd ready = {.fd = fd, .events = POLLIN};
 	char text[sizeof(err->text)] = "";
-	ssize_t len = poll(&ready, 1, BEGIN_MS_MAX) > 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	ssize_t len = poll(&ready, 1, (int)wait_ms) > 0 ? read(fd, text, sizeof(text) - 1) : -1;
 
 	if (len > 0 && strcmp(text, "ok") == 0)
 		return 0;
@@ -241,7 +275,7 @@ static int start_owner(struct lease *lease, struct err *err)
 	if (child_start(&params, &child, err) != 0)
 		return -1;
 	close(fd_take(&theirs));
-	return hear_owner(ours, err);
+	return hear_owner(ours, time_left_ms(lease, BEGIN_MS_MAX), err);
 }
 
 static int connect_owner(struct lease *lease, struct err *err)
@@ -278,17 +312,22 @@ int lease_ensure(struct lease *lease, struct err *err)
 		const char *state;
 		bool cancelled = false;
 
+		if (is_late(lease))
+			return fail_late(lease, err);
 		why = (struct err)ERR_INIT;
 		if (lease->fd < 0 && connect_owner(lease, &why) != 0) {
 			if (why.code == ERR_NOT_FOUND && lease->llama.program)
 				continue; /* it has ended in between */
 			break;
 		}
-		if (send_op(lease->fd, "use") == 0)
+		if (send_op(lease->fd, "use") == 0) {
+			lease->wanted = true;
 			message = receive(lease->fd, lease->cancel_fd,
-					  lease->ready_ms + BEGIN_MS_MAX, &cancelled, &why);
-		else
+					  time_left_ms(lease, lease->ready_ms + BEGIN_MS_MAX),
+					  &cancelled, &why);
+		} else {
 			err_set(&why, ERR_GONE, "the owner of the model's server has ended");
+		}
 		state = json_get_string(message, "state");
 		if (state && strcmp(state, "ready") == 0)
 			return 0;
@@ -299,6 +338,8 @@ int lease_ensure(struct lease *lease, struct err *err)
 		if (cancelled || why.code == ERR_TIMEOUT)
 			break;
 	}
+	if (why.code != ERR_GONE && is_late(lease))
+		return fail_late(lease, err);
 	if (err)
 		*err = why;
 	return -1;
@@ -354,7 +395,8 @@ static void yield_other(int fd, const char *folder, void *data)
 	if (strcmp(folder, lease->folder) == 0 || send_op(fd, "yield") != 0)
 		return;
 	/* Its answer, or its end. */
-	json_free(receive(fd, -1, ANSWER_MS_MAX, &cancelled, NULL));
+	json_free(receive(fd, lease->cancel_fd, time_left_ms(lease, ANSWER_MS_MAX), &cancelled,
+			  NULL));
 }
 
 static void yield_others(const struct lease *lease)

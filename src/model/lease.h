@@ -24,6 +24,8 @@ struct lease_params {
 	unsigned threads; /* 0: as many as there are processors */
 	int64_t idle_ms;  /* how long the server lives without a user */
 	int cancel_fd;    /* readable: lease_ensure() ends with ERR_GONE; -1: none */
+	/* Monotonic, borrowed: lease_ensure() waits no longer (ERR_TIMEOUT); NULL or 0: none. */
+	const int64_t *deadline_us;
 };
 
 /* Finds what is needed and starts nothing. Copies. ERR_NOT_FOUND: no server; ERR_LIMIT: the path of
@@ -32,7 +34,8 @@ struct lease *lease_new(const struct lease_params *params, struct err *err);
 void lease_free(struct lease *lease); /* NULL is fine; the server lives on for idle_ms */
 
 /* Sees that the server runs and is healthy; waits as long as a model of this size may take to load.
- * ERR_ENGINE or ERR_TIMEOUT says why not, ERR_GONE that it was cancelled. */
+ * ERR_ENGINE or ERR_TIMEOUT says why not, ERR_GONE that it was cancelled. Who leaves before does
+ * not stop the loading: the server is ready for the next one. */
 int lease_ensure(struct lease *lease, struct err *err);
 
 /* The path of the server's socket. Borrowed. */

@@ -81,7 +81,8 @@ struct backend *backend_local_new(const struct backend_local_params *params, str
 	struct lease_params wish = {.server = params->server,
 				    .threads = (unsigned)params->threads,
 				    .idle_ms = params->idle_ms ? params->idle_ms : LOCAL_IDLE_MS,
-				    .cancel_fd = params->cancel_fd};
+				    .cancel_fd = params->cancel_fd,
+				    .deadline_us = params->deadline_us};
 	struct gguf gguf;
 	struct lease *lease;
 

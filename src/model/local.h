@@ -20,6 +20,10 @@ struct backend_local_params {
 	uint64_t threads;   /* 0: as many as there are processors */
 	int64_t idle_ms;    /* how long the server lives on without a user; 0: LOCAL_IDLE_MS */
 	int cancel_fd;      /* readable: waiting for the server ends with ERR_GONE; -1: none */
+	/* Monotonic, borrowed as long as the backend lives and looked at whenever it waits: from
+	 * then on nobody waits for the server (ERR_TIMEOUT), which goes on loading for whoever asks
+	 * next. NULL or 0: none. */
+	const int64_t *deadline_us;
 };
 
 enum { LOCAL_IDLE_MS = 5 * 60 * 1000 };

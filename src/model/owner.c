@@ -148,6 +148,8 @@ static void look_at_health(struct owner *owner)
 
 	if (owner_server_healthy(&owner->server)) {
 		owner->state = OWNER_READY;
+		/* Who wanted it may have had no time to wait, and comes again. */
+		owner->idle_since_us = clock_monotonic_us();
 		answer_all(owner, NULL);
 		return;
 	}

@@ -26,7 +26,7 @@ enum kind {
 
 static const struct field {
 	const char *name;   /* in the body */
-	const char *option; /* of the command line */
+	const char *option; /* of the program */
 	enum kind kind;
 	int64_t max; /* of a number */
 } FIELDS[] = {
@@ -284,7 +284,6 @@ static int take_member(const char *key, size_t len, struct json *value, void *da
 	return err_set(reading->err, ERR_INVALID, "an ask has no member \"%.40s\"", key);
 }
 
-/* What the kernel would refuse, so that it is told what is wrong. */
 static int check_size(const struct ask_body *ask, struct err *err)
 {
 	size_t bytes = 0;

@@ -1,6 +1,6 @@
 /*
  * The body of POST /v1/ask: the options of `fumehood ask` by their names, checked, and made into
- * the words of its command line.
+ * words as on its command line (asker.h has them on none).
  *
  * What reaches into the host is for peers of our own uid: a workspace of theirs, a model's file,
  * and a server that is not among those that the daemon was started with, for whoever can name a URL
@@ -20,11 +20,10 @@
 
 enum {
 	ASK_INSTRUCTION_BYTES_MAX = 256 << 10, /* as the program has it */
-	ASK_TEXT_BYTES_MAX = 100 << 10,        /* of one option: the kernel takes 128 KiB a word */
+	ASK_TEXT_BYTES_MAX = 256 << 10,        /* of one option; of a check the program has less */
 	ASK_CHECKS_MAX = 16,                   /* of "expect", and of "assert" */
 	ASK_WORDS_MAX = 64,
-	ASK_TEXTS_BYTES_MAX = 1 << 20,         /* of all words: the kernel takes 2 MiB with the
-						* environment, and less of a small stack */
+	ASK_TEXTS_BYTES_MAX = 3 << 20,         /* of all words */
 	ASK_PROGRAMS_MAX = 16,                 /* as the program has it */
 };
 

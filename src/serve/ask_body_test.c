@@ -94,7 +94,7 @@ static void wrong_members_are_refused(void **state)
 static void words_have_a_limit(void **state)
 {
 	cleanup_buf struct buf text = BUF_INIT;
-	cleanup_free char *line = mem_format("\"%*s\"", 99 << 10, "x");
+	cleanup_free char *line = mem_format("\"%*s\"", 200 << 10, "x");
 	const struct ask_rules rules = {.trusted = false};
 	cleanup_ask_body struct ask_body ask = ASK_BODY_INIT;
 	cleanup_json struct json *body = NULL;
@@ -102,7 +102,7 @@ static void words_have_a_limit(void **state)
 
 	(void)state;
 	buf_append_string(&text, "{\"instruction\":\"x\",\"expect\":[");
-	for (int i = 0; i < 12; i++)
+	for (int i = 0; i < ASK_CHECKS_MAX; i++)
 		buf_printf(&text, "%s%s", i ? "," : "", line);
 	buf_append_string(&text, "]}");
 	body = json_parse(buf_bytes(&text), text.len, &JSON_LIMITS, NULL);

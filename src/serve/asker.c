@@ -23,7 +23,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 
-enum { WORDS_MAX = 128, LINGER_MS = 1000, SYSTEM_FD = 3 };
+enum { LINGER_MS = 1000, OPTIONS_FD = 3, SYSTEM_FD = 4 };
 
 struct asker {
 	uv_pipe_t out, said_pipe;
@@ -281,38 +281,43 @@ static int memory_file(const char *bytes, size_t len, struct err *err)
 	return fd_take(&fd);
 }
 
+/* The options, as --options takes them: each ended by a NUL byte. */
+static int options_file(const char *const *words, struct err *err)
+{
+	cleanup_buf struct buf bytes = BUF_INIT;
+
+	for (; *words; words++)
+		buf_append(&bytes, *words, strlen(*words) + 1);
+	return memory_file(buf_bytes(&bytes), bytes.len, err);
+}
+
 static int start_child(struct asker *asker, const struct asker_params *params, int out, int said,
 		       struct err *err)
 {
 	cleanup_free char *program = paths_helper("fumehood-ask", err);
-	cleanup_fd int instruction = -1, system = -1;
-	const char *argv[WORDS_MAX] = {"ask", "--json"};
-	int fds[SYSTEM_FD + 1] = {-1, out, said, -1};
+	cleanup_fd int instruction = -1, options = -1, system = -1;
+	const char *argv[] = {"ask", "--json", "--options=/proc/self/fd/3", "-", NULL, NULL};
+	int fds[SYSTEM_FD + 1] = {-1, out, said, -1, -1};
 	struct child_params child = {
-		.path = program, .argv = argv, .fds = fds, .fd_count = 3, .new_session = true};
-	size_t count = 2;
+		.path = program, .argv = argv, .fds = fds, .fd_count = 4, .new_session = true};
 
 	if (!program)
 		return -1;
 	instruction = memory_file(params->instruction, params->instruction_len, err);
-	if (instruction < 0)
+	options = instruction < 0 ? -1 : options_file(params->words, err);
+	if (options < 0)
 		return -1;
 	fds[0] = instruction;
+	fds[OPTIONS_FD] = options;
 	if (params->system) {
 		system = memory_file(params->system, params->system_len, err);
 		if (system < 0)
 			return -1;
 		fds[SYSTEM_FD] = system;
 		child.fd_count = SYSTEM_FD + 1;
-		argv[count++] = "--system=@/proc/self/fd/3";
+		argv[3] = "--system=@/proc/self/fd/4";
+		argv[4] = "-";
 	}
-	for (const char *const *word = params->words; *word; word++) {
-		if (count + 2 >= WORDS_MAX)
-			return err_set(err, ERR_LIMIT, "an ask has too many options");
-		argv[count++] = *word;
-	}
-	argv[count++] = "-";
-	argv[count] = NULL;
 	return child_start(&child, &asker->child, err);
 }
 

@@ -9,7 +9,8 @@
  * child that dies takes nothing of ours with it, and one that is not read stands still: its lines
  * are never gathered.
  *
- * The instruction goes through stdin, for what is on a command line can be read by every user.
+ * The instruction goes through stdin, options and system prompt through files without a name, for
+ * what is on a command line can be read by every user.
  */
 #ifndef FH_SERVE_ASKER_H
 #define FH_SERVE_ASKER_H
@@ -29,7 +30,7 @@ enum {
 struct asker;
 
 struct asker_params {
-	const char *const *words; /* options, NULL-terminated */
+	const char *const *words; /* long options, "--name=value"; NULL-terminated */
 	const char *instruction;
 	size_t instruction_len;
 	const char *system; /* another system prompt; NULL: none */

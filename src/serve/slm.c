@@ -138,11 +138,13 @@ static void child_end(void *data, const struct asker_end *end)
 
 static const struct asker_events CHILD_EVENTS = {.line = child_line, .end = child_end};
 
-/* What the child is asked with: the model by the options, or as the original finds it. */
+/* What the child is asked with: the model by the options, or as the original finds it. The word is
+ * NULL when they say nothing. */
 static int find_model(const struct slm *slm, char **word, struct err *err)
 {
 	const struct slm_options *options = &slm->options;
-	cleanup_free char *path = NULL, *file = NULL;
+	cleanup_slm_model struct slm_model model = SLM_MODEL_INIT;
+	cleanup_free char *file = NULL;
 
 	*word = NULL;
 	if (options->script)
@@ -152,12 +154,16 @@ static int find_model(const struct slm *slm, char **word, struct err *err)
 	if (*word || options->url)
 		return 0;
 	if (options->model)
-		path = mem_string(options->model);
-	else if (slm_config_path(&path, err) != 0)
+		model.path = mem_string(options->model);
+	else if (slm_config_model(&model, err) != 0)
 		return -1;
-	if (!path)
+	if (model.url)
+		*word = mem_format("--url=%s", model.url);
+	else if (model.name)
+		*word = mem_format("--model=%s", model.name);
+	if (!model.path)
 		return 0;
-	file = slm_model_file(path, err);
+	file = slm_model_file(model.path, err);
 	if (!file)
 		return -1;
 	*word = mem_format("--model=%s", file);

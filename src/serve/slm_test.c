@@ -114,51 +114,52 @@ static void results_are_the_originals(void **state)
 
 /* --- configuration ---------------------------------------------------------------------------- */
 
-/* "" when the key is not there, NULL after an error. */
-static char *path_of(const char *text)
+/* Reads one case of the table: `path` is what is found (null: nothing), `line` where it is
+ * wrong. */
+static void read_case(const struct json *one)
 {
-	struct buf path = BUF_INIT;
+	cleanup_buf struct buf path = BUF_INIT;
 	struct err err = ERR_INIT;
-	int found = slm_config_read(text, strlen(text), &path, &err);
+	size_t len = 0;
+	const char *text = json_string(json_get(one, "text"), &len);
+	const char *wanted = json_get_string(one, "path");
+	cleanup_free char *line =
+		mem_format("line %lld:", (long long)json_get_int(one, "line", 0));
+	int found = slm_config_read(text, len, &path, &err);
 
-	if (found < 0)
-		assert_non_null(strstr(err.text, "line "));
+	if (found != (json_has(one, "line") ? -1 : wanted ? 1 : 0))
+		fail_msg("%d (%s) of %s", found, found < 0 ? err.text : buf_bytes(&path), text);
 	if (found > 0)
-		return buf_take(&path, NULL);
-	buf_release(&path);
-	return found == 0 ? mem_string("") : NULL;
+		assert_string_equal(buf_bytes(&path), wanted);
+	if (found < 0 && strncmp(err.text, line, strlen(line)) != 0)
+		fail_msg("%s of %s", err.text, text);
 }
 
-static void assert_path(const char *text, const char *path)
+static void the_table_is_read(void **state)
 {
-	cleanup_free char *found = path_of(text);
+	cleanup_buf struct buf text = BUF_INIT;
+	cleanup_json struct json *cases = NULL;
 
-	assert_non_null(found);
-	assert_string_equal(found, path);
-}
-
-static void the_key_is_found(void **state)
-{
 	(void)state;
-	assert_path("models:\n  code_interpreter:\n    path: ../m.gguf\n", "../m.gguf");
-	assert_path("# c\n---\ninference:\n  n_threads: 4\nmodels: # here\n    other:\n"
-		    "        path: no\n    code_interpreter:\r\n\r\n        repo: x\r\n"
-		    "        path: \"/a b/#c\" # it\r\n",
-		    "/a b/#c");
-	assert_path("models:\n  code_interpreter:\n    path: 'it''s' \n", "it's");
-	assert_path("models:\n  code_interpreter:\n    path: a b # c\n", "a b");
-	assert_path("models:\n  'code_interpreter':\n    \"path\": x", "x");
-	assert_path("", "");
-	assert_path("models:\n  code_interpreter:\n    repo: x\npath: y\n", "");
-	assert_path("other:\n  code_interpreter:\n    path: x\n", "");
-	assert_path("models:\n  x:\n    code_interpreter:\n      path: x\n", "");
-	assert_path("models:\n  - code_interpreter\n  - path\n", "");
-	assert_null(path_of("models: {code_interpreter: {path: x}}\n"));
-	assert_null(path_of("models:\n\tcode_interpreter:\n"));
-	assert_null(path_of("models:\n  code_interpreter:\n    path:\n"));
-	assert_null(path_of("models:\n  code_interpreter:\n    path: 'x\n"));
-	assert_null(path_of("models:\n  code_interpreter:\n    path: \"a\\nb\"\n"));
-	assert_null(path_of("models:\n  code_interpreter:\n    path: *x\n"));
+	assert_int_equal(file_read(AT_FDCWD, FH_TEST_DATA "/config-yaml.json", 1 << 20, &text,
+				   NULL),
+			 0);
+	cases = json_parse(buf_bytes(&text), text.len, &JSON_LIMITS, NULL);
+	assert_true(json_length(cases) > 50);
+	for (size_t i = 0; i < json_length(cases); i++)
+		read_case(json_at(cases, i));
+}
+
+static void what_is_no_text_is_refused(void **state)
+{
+	static const char nul[] = "models:\n\0";
+	cleanup_buf struct buf path = BUF_INIT;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(slm_config_read("a: \xff\n", 5, &path, &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_int_equal(slm_config_read(nul, sizeof(nul), &path, &err), -1);
 }
 
 static void touch(const char *folder, const char *name)
@@ -208,7 +209,8 @@ int main(void)
 		cmocka_unit_test(json_is_written_as_by_python),
 		cmocka_unit_test(requests_are_read),
 		cmocka_unit_test(results_are_the_originals),
-		cmocka_unit_test(the_key_is_found),
+		cmocka_unit_test(the_table_is_read),
+		cmocka_unit_test(what_is_no_text_is_refused),
 		cmocka_unit_test(models_are_found),
 	};
 

@@ -318,6 +318,44 @@ def test_a_model_that_is_gone_is_a_fault(house):
     assert asked.verdict["success"] is False  # the ask does not stay open
 
 
+@pytest.mark.parametrize("error, code, remedy", [
+    ("cut", "gone", "see that its server answers"),
+    ({"code": "denied", "message": "the key is refused"}, "denied", "--key-env"),
+])
+def test_a_model_that_fails_after_a_program_failed(house, error, code, remedy):
+    """There is a result: what there was, and that the model gave no more."""
+    answers = [answer("print('before')\n" + FAIL)] + [{"text": "", "error": error}] * 8
+    asked = ask(house, answers, "--effort", "low")
+    assert asked.status == CELL_FAILED
+    result = asked.result
+    assert asked.lines[-1] is result and not asked.of("error")
+    assert result["success"] is False and result["confidence"] == "none"
+    assert (result["stdout"], result["attempt"]) == ("before", 1)
+    assert "NameError" in result["stderr"]
+    assert result["code"].endswith(FAIL + "\n") or result["code"].endswith(FAIL)
+    statuses = [line["status"] for line in result["programs"]]
+    assert statuses[0] == "error" and set(statuses[1:]) == {"model"}
+    assert result["fault"]["code"] == code and result["fault"]["message"] in result["message"]
+    assert remedy in result["message"] and "NameError" in result["message"]
+    assert asked.verdict["fault"] == result["fault"]
+    assert asked.verdict["message"] == result["message"]
+    seen = ask_people(house, answers, "--effort", "low")
+    assert (seen.status, seen.out) == (CELL_FAILED, "")
+    assert result["message"] in seen.err and "1: error (NameError)" in seen.err
+
+
+def test_a_model_that_fails_after_an_answer_without_a_program(house):
+    asked = ask(house, ["I am sorry."] + [{"text": "", "error": "cut"}] * 8, "--effort", "low")
+    assert asked.status == CELL_FAILED and asked.result["response"] == "I am sorry."
+    assert asked.result["fault"]["code"] == "gone"
+
+
+def test_a_model_that_fails_and_others_that_succeed(house):
+    asked = ask(house, [answer("print(1)")] + [{"text": "", "error": "cut"}] * 8)
+    assert asked.status == 0 and asked.result["fault"]["code"] == "gone"
+    assert "message" not in asked.result
+
+
 def test_a_key_that_is_wrong_is_told_at_once(house):
     asked = ask(house, [{"error": {"code": "denied", "message": "the key is refused"}},
                         {"error": {"code": "denied", "message": "the key is refused"}},
@@ -589,3 +627,18 @@ def test_the_instruction_from_stdin(house):
     script = write_script(house, [answer("print(1)")] * 2)
     seen = house.cli("ask", "--json", "--script", script, "-", stdin="Say é.\n")
     assert json.loads(seen.out.splitlines()[0])["instruction"] == "Say é.\n"
+
+
+def test_options_from_a_file(house, folder):
+    script = write_script(house, [answer("print(input())")])
+    words = ["--input=a b", "--expect=a b", "--effort=low", "--script=" + script]
+    (folder / "o").write_bytes(b"".join(word.encode() + b"\0" for word in words))
+    seen = house.cli("ask", "--options", "o", "-q", "x", cwd=folder)
+    assert (seen.status, seen.out) == (0, "a b\n"), seen
+    for data, why in ((b"--effort=low", "NUL"), (b"x\0", "word 1"), (b"--nosuch\0", "--nosuch"),
+                      (b"--options=o\0", "twice"), (b"--input=x\0--input=y\0", "twice")):
+        (folder / "o").write_bytes(data)
+        seen = house.cli("ask", "--options", "o", "--script", script, "x", cwd=folder)
+        assert seen.status == USAGE and why in seen.err, (data, seen)
+    seen = house.cli("ask", "--options", "none", "--script", script, "x", cwd=folder)
+    assert seen.status == USAGE and "none" in seen.err

@@ -97,6 +97,50 @@ def test_what_a_model_is_told(house, folder, endpoint):
     assert "Traceback" not in second[-1]["content"] and len(second[-1]["content"]) < 600
 
 
+@pytest.mark.parametrize("options", [[], ["--tier", "none"]])  # in boxes; tried in the session
+def test_a_missing_module_is_told_with_what_does_the_same(house, folder, endpoint, options):
+    endpoint.answers += ["```python\nimport sklearn_is_not.svm\nprint(1)\n```",
+                         "```python\nimport polars as pl\nprint(2)\n```",
+                         "```python\nimport numpy.no_such_part\n```",
+                         "```python\nimport requests_html, csv\n```",
+                         "```python\nimport urllib2\n```", "```python\nprint(7)\n```"]
+    asked = Asked(house.cli("ask", "--json", "--effort", "low", "--programs", "6", "-m", "some",
+                            "--url", "http://127.0.0.1:%d/v1" % endpoint.server_address[1],
+                            *options, "Count.", cwd=folder))
+    assert asked.status == 0 and asked.result["stdout"] == "7", asked.lines[-1]
+    assert asked.statuses == ["error"] * 5 + ["ok"]
+    told = [body["messages"][-1]["content"] for body in endpoint.asked]
+    # Programs and repairs by turns: a repair is told what is there, as the session sees it.
+    assert "sklearn_is_not is not installed and cannot be: do not import it. " \
+        "Use the standard library or one of numpy, pandas" in told[1]
+    assert told[3].count("is installed, but has no such part") == 1 and "numpy is" in told[3]
+    assert "urllib2 is not installed" in told[5] and "urllib.request (urlopen" in told[5]
+    assert "There is no network" in told[5] or options
+    # A fresh program is told before it is written; what was no module of its own is not named.
+    assert told[0].endswith("Task: Count.") and "Not installed" not in told[0]
+    assert "Not installed here, so do not import: sklearn_is_not, polars.\n" in told[2]
+    assert "do not import: sklearn_is_not, polars, requests_html.\n" in told[4]
+    first, repair = endpoint.asked[2]["messages"], endpoint.asked[3]["messages"]
+    assert repair[:len(first)] == first
+
+
+def test_what_the_session_can_import_is_named_alone(house, folder, endpoint):
+    """A name is in the advice because the guest has it: here one is taken away."""
+    code = ("import sys\nimport importlib.abc\n"
+            "class Gone(importlib.abc.MetaPathFinder):\n"
+            "    def find_spec(self, name, path, target=None):\n"
+            "        if name == 'csv':\n            raise ModuleNotFoundError(name)\n"
+            "sys.modules.pop('csv', None)\nsys.meta_path.insert(0, Gone())\nimport polars")
+    endpoint.answers += ["```python\n%s\n```" % code, "```python\nprint(7)\n```"]
+    asked = Asked(house.cli("ask", "--json", "--effort", "low", "-m", "some", "--url",
+                            "http://127.0.0.1:%d/v1" % endpoint.server_address[1], "Count.",
+                            cwd=folder))
+    assert asked.status == 0
+    told = endpoint.asked[1]["messages"][-1]["content"]
+    assert "polars is not installed" in told and "pandas (read_csv" in told
+    assert "csv.DictReader" not in told and "collections" in told
+
+
 def test_answers_that_are_written_at_once_share_the_tokens(house, endpoint):
     endpoint.answers += ["```python\nprint(7)\n```", "```python\nprint(3 + 4)\n```"]
     asked = Asked(house.cli("ask", "--json", "--tokens", "300", "-m", "some", "--url",

@@ -94,6 +94,27 @@ def test_failures(daemon, script):
     assert (outcome["success"], outcome["failure"], outcome["error"]) == (1, 2, 3)
 
 
+@pytest.mark.parametrize("accept", ["application/json", "application/x-ndjson",
+                                    "text/event-stream"])
+def test_a_model_that_fails_behind_a_program(daemon, script, accept):
+    body = {"instruction": "x", "effort": "low",
+            "script": script(BAD, *[{"text": "", "error": "cut"}] * 8)}
+    if accept == "application/json":
+        answer = daemon.post("/v1/ask", body)
+        assert answer.status == 200
+        result = answer.json
+    else:
+        with daemon.stream("POST", "/v1/ask", body, accept,
+                           {"Content-Type": "application/json"}) as stream:
+            assert stream.status == 200
+            result = list(stream.events())[-1]
+    assert result["type"] == "result" and result["success"] is False
+    assert result["fault"] == {"code": "gone", "message": "cut"}
+    assert "cut" in result["message"] and "ValueError" in result["message"]
+    assert [line["status"] for line in result["programs"]][:2] == ["error", "model"]
+    assert asks(daemon)[0]["failure"] == 1
+
+
 def test_in_a_session(daemon, script):
     ident = daemon.start(name="work")
     daemon.run(ident, "x = 6")
@@ -144,16 +165,58 @@ def test_what_tokens_may_not(house, script):
         problem(ask(token), 403, "manage")
         token = house.cli("token", "create", "--scope", "read").out.strip()
         problem(ask(token), 403, "scope")
-        # The words of an ask are on no command line.
-        secret = "sesame-%d" % time.monotonic_ns()
-        with daemon.stream("POST", "/v1/ask",
-                           {"instruction": secret, "system": "@/etc/" + secret,
-                            "script": script(SLOW)}, "application/x-ndjson",
+
+
+class Silent:
+    """A server that takes requests and never answers."""
+
+    def __init__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+
+def test_nothing_of_a_body_is_on_a_command_line(daemon, tmp_path):
+    secret = "sesame-%d" % time.monotonic_ns()
+    workspace = tmp_path / secret
+    workspace.mkdir()
+    with Silent() as server:
+        body = {"instruction": secret, "system": "@/etc/" + secret, "input": secret,
+                "expect": [secret, "/%s/" % secret], "assert": "'%s'" % secret,
+                "url": "http://127.0.0.1:%d/%s/v1" % (server.port, secret), "model": secret,
+                "workspace": str(workspace), "seed": 7, "effort": "low"}
+        with daemon.stream("POST", "/v1/ask", body, "application/x-ndjson",
                            {"Content-Type": "application/json"}) as stream:
-            assert next(stream.events())["instruction"] == secret
+            lines = stream.events()
+            first = next(lines)
+            assert first["instruction"] == first["input"] == first["model"] == secret
+            assert [check["text"] for check in first["checks"]] == \
+                [secret, "/%s/" % secret, "'%s'" % secret]
+            assert next(lines)["seed"] == 7  # it is being asked now
             seen = [text for text in commands() if secret in text]
             assert not seen
-        daemon.until("its end", lambda: asks(daemon)[1] == 0)
+            asked = [text for text in commands() if text.startswith("ask\0--json\0")]
+            assert asked == ["ask\0--json\0--options=/proc/self/fd/3\0"
+                             "--system=@/proc/self/fd/4\0-\0"]
+    daemon.until("its end", lambda: asks(daemon)[1] == 0)
+
+
+def test_long_texts(daemon, script):
+    """Longer than a word of a command line may be, and more of them than fit on one."""
+    text = ("x" * 25000 + "\n") * 10
+    code = "```python\nimport sys\nprint(len(sys.stdin.read()))\n```"
+    body = {"instruction": "x", "script": script(code), "effort": "low", "input": text,
+            "assert": ["'%s'" % ("a" * 60000)] * 15, "run_seconds": 600}
+    answer = daemon.post("/v1/ask", body)
+    assert answer.status == 200 and answer.json["confidence"] == "checked", answer.json["message"]
+    assert answer.json["stdout"] == str(len(text))
+    problem(daemon.post("/v1/ask", {**body, "input": text * 2}), 413, "256 KiB")
+    problem(daemon.post("/v1/ask", {**body, "assert": "a" * 70000}), 400)
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])

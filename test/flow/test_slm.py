@@ -389,6 +389,15 @@ def test_the_originals_configuration(house, tmp_path):
     assert "ONNX form" in error(cwd=tmp_path / "models")
     config.write_text("models:\n  code_interpreter:\n    path: nowhere\n")
     assert "nowhere" in error(SLM_CODE_INTERPRETER_CONFIG=str(config))
+    for name, words in (("nowhere/m", "not there"), ("nowhere.gguf", "not there"),
+                        ("some-model", "no model"), ("http://127.0.0.1:9/v1", "127.0.0.1:9")):
+        config.write_text("models:\n  code_interpreter:\n    path: %s\n" % name)
+        with Service(house, cwd=tmp_path) as service:
+            status, _, body = service.execute({"instruction": "x", "max_retries": 1})
+        text = json.loads(body)["error"]
+        assert status == 500 and words in text and name.partition("/")[0] in text, text
+    config.write_text("models:\n  code_interpreter:\n")
+    assert "has no models" in error(SLM_CODE_INTERPRETER_CONFIG=str(config))
     config.write_text("models: {code_interpreter: {path: x}}\n")
     assert "line 1" in error(cwd=tmp_path)
     assert "no such" in error(SLM_CODE_INTERPRETER_CONFIG="/no/such/file").lower()

@@ -9,6 +9,7 @@
 #include "agent/attempt.h"
 #include "agent/check.h"
 #include "agent/fence.h"
+#include "agent/instead.h"
 #include "agent/prompt.h"
 #include "agent/suspect.h"
 #include "base/mem.h"
@@ -64,6 +65,29 @@ static void fuzz_check(const char *text, size_t len)
 	checks_release(&checks);
 }
 
+/* An exception's text, and what was printed where it was looked for modules. */
+static void fuzz_instead(const char *text)
+{
+	struct instead instead = {.found = NULL};
+	cleanup_free char *evalue = mem_format("No module named '%s", text);
+	cleanup_free char *printed = mem_format("\nfumehood-modules: %s", text);
+	cleanup_buf struct buf advice = BUF_INIT, code = BUF_INIT;
+	char name[INSTEAD_NAME_MAX];
+
+	(void)instead_missing("ImportError", text, name);
+	if (instead_missing("ModuleNotFoundError", evalue, name) != 0)
+		return;
+	/* It goes into code that is run. */
+	if (strpbrk(name, "'\"\\\n ()") || strlen(name) == 0)
+		abort();
+	instead_probe(&code, name);
+	if (instead_read(&instead, printed) != 0)
+		abort();
+	instead_advice(&advice, &instead, name, text);
+	(void)instead_read(&instead, text);
+	instead_release(&instead);
+}
+
 static void fuzz_template(const char *text, size_t len)
 {
 	struct prompts prompts;
@@ -89,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_output(text, size);
 	fuzz_check(text, size);
 	fuzz_template(text, size);
+	fuzz_instead(text);
 	free(text);
 	return 0;
 }

@@ -89,6 +89,7 @@ class Answer:
     checks: List[Mapping[str, Any]] = field(default_factory=list)
     suspicions: List[str] = field(default_factory=list)
     message: str = ""           # why there is no success
+    fault: Optional[Mapping[str, Any]] = None  # `code`, `message`: the model gave no more answers
     programs: List[Program] = field(default_factory=list)
     session: Optional[str] = None
     ask: Optional[str] = None
@@ -105,7 +106,7 @@ class Answer:
             bool(line.get("success")), _text(line, "stdout"), _text(line, "stderr"),
             _text(line, "code"), _text(line, "response"), _number(line, "attempts"),
             line.get("confidence"), line.get("agreement"), list(line.get("checks") or ()),
-            _texts(line, "suspicions"), _text(line, "message"),
+            _texts(line, "suspicions"), _text(line, "message"), line.get("fault"),
             [Program.read(item) for item in line.get("programs") or ()], line.get("session"),
             line.get("ask"), line.get("cell"),
             [FileChange.read(item) for item in line.get("files") or ()], _text(line, "model"),

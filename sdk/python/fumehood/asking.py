@@ -5,8 +5,9 @@ prints is read here. A daemon does the same behind POST /v1/ask, so both are a S
 
     lines ──> Asking: an iterator over them, and result() for the Answer
 
-The instruction goes in by stdin, and that and stderr are files without a name: nothing but stdout
-has to be read, so no thread is needed and nothing can wait for each other. Who leaves without
+The instruction goes in by stdin, options by another descriptor (a command line can be read by every
+user), and these and stderr are files without a name: nothing but stdout has to be read, so no
+thread is needed and nothing can wait for each other. Who leaves without
 waiting (Ctrl-C, an exception of a callback, `break`) ends model and programs: nobody would see
 them.
 """
@@ -19,7 +20,7 @@ import subprocess
 import threading
 from types import TracebackType
 from typing import (Any, Callable, Dict, IO, Iterator, List, Mapping, Optional, Protocol, Sequence,
-                    Tuple, Type, Union)
+                    Type, Union)
 
 from . import errors, install
 from .answer import Answer, Line
@@ -34,7 +35,6 @@ _FLAGS = {"model": "--model", "url": "--url", "key_env": "--key-env", "script": 
           "run_seconds": "--timeout", "expect": "--expect", "assert": "--assert",
           "input": "--input", "template": "--template", "temperature": "--temperature",
           "seed": "--seed", "attempts": "--attempts"}
-_ARGUMENT_BYTES_MAX = 128 << 10  # of one word: MAX_ARG_STRLEN of Linux
 
 
 def body(instruction: str, *, model: Optional[str] = None, url: Optional[str] = None,
@@ -93,10 +93,9 @@ def _one(item: object, name: str) -> str:
     return item
 
 
-def _words(asked: Mapping[str, Any], system: Optional[int]) -> List[str]:
-    """The options of the program. `system`: a descriptor with the system prompt, which may be long
-    and begin with an @."""
-    made: List[str] = []
+def _words(asked: Mapping[str, Any]) -> bytes:
+    """The options of the program as its --options takes them: each ended by a NUL byte."""
+    made = [] if "session" in asked or "workspace" in asked else ["--private"]
     for key, flag in _FLAGS.items():
         values = asked.get(key)
         for value in values if isinstance(values, list) else [] if values is None else [values]:
@@ -104,13 +103,20 @@ def _words(asked: Mapping[str, Any], system: Optional[int]) -> List[str]:
                 if isinstance(value, (bytes, os.PathLike)) else str(value)
             if "\0" in text:
                 raise errors.UsageError("%s holds a NUL character" % key)
-            if len(text.encode("utf-8", "surrogatepass")) + len(flag) + 1 >= _ARGUMENT_BYTES_MAX:
-                raise errors.LimitError("%s is longer than %d KiB" % (
-                    key, _ARGUMENT_BYTES_MAX >> 10))
             made.append("%s=%s" % (flag, text))  # one word: a value may begin with a dash
-    if system is not None:
-        made.append("--system=@/proc/self/fd/%d" % system)
-    return made
+    return b"".join(_bytes(word) + b"\0" for word in made)
+
+
+def _text(value: object) -> bytes:
+    return str(value).encode("utf-8", "replace")
+
+
+def _bytes(text: str) -> bytes:
+    """As a word of a command line: paths are the bytes that they are."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a pair, which is no character
+        return _text(text)
 
 
 class Source(Protocol):
@@ -129,12 +135,12 @@ class Source(Protocol):
         """Why it has ended without a result; after its end."""
 
 
-def _file(name: str, text: str) -> int:
-    """A file without a name that holds this text, at its beginning."""
+def _file(name: str, data: bytes) -> int:
+    """A file without a name that holds this, at its beginning."""
     handle = os.memfd_create("fumehood-" + name, os.MFD_CLOEXEC)
     try:
         with open(handle, "wb", closefd=False) as file:
-            file.write(text.encode("utf-8", "replace"))
+            file.write(data)
         os.lseek(handle, 0, os.SEEK_SET)
     except BaseException:
         os.close(handle)
@@ -149,21 +155,21 @@ class Child:
 
     def __init__(self, asked: Mapping[str, Any], environment: Optional[Mapping[str, str]] = None
                  ) -> None:
-        private = [] if "session" in asked or "workspace" in asked else ["--private"]
-        handles = [_file("instruction", str(asked["instruction"]))]
+        handles = [_file("instruction", _text(asked["instruction"]))]
         try:
-            handles.append(_file("stderr", ""))
-            passed: Tuple[int, ...] = ()
-            if "system" in asked:
-                handles.append(_file("system", str(asked["system"])))
-                passed = (handles[2],)
-            words = [str(install.program()), "ask", "--json", *private,
-                     *_words(asked, passed[0] if passed else None), "-"]
+            handles.append(_file("stderr", b""))
+            handles.append(_file("options", _words(asked)))
+            words = [str(install.program()), "ask", "--json",
+                     "--options=/proc/self/fd/%d" % handles[2]]
+            if "system" in asked:  # a file for itself, for it may begin with an @
+                handles.append(_file("system", _text(asked["system"])))
+                words.append("--system=@/proc/self/fd/%d" % handles[3])
+            words.append("-")
             self._said, self._words = handles[1], b""
             try:
                 self.process: subprocess.Popen[bytes] = subprocess.Popen(
                     words, stdin=handles[0], stdout=subprocess.PIPE, stderr=handles[1],
-                    pass_fds=passed, env={**os.environ, **(environment or {})},
+                    pass_fds=handles[2:], env={**os.environ, **(environment or {})},
                     start_new_session=True)
             except OSError as error:
                 raise errors.from_os(error, "cannot start %s" % words[0]) from error

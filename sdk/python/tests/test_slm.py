@@ -21,7 +21,7 @@ import fumehood
 from fumehood.answer import Line
 from fumehood.compat import SLMCodeInterpreter, run_code_safely
 from fumehood.compat.code_interpreter import _Order
-from fumehood.compat.model_path import choose, find_key
+from fumehood.compat.model_path import choose, read_path
 
 KEYS = ["success", "stdout", "stderr", "code", "attempts", "response"]
 LOST = {"success": False, "stdout": "", "stderr": "Max correction loops reached.", "code": "",
@@ -50,6 +50,40 @@ def made(house, script):
     def make(*answers, **options):
         return SLMCodeInterpreter(script=script(*answers), effort="low", **options)
     return make
+
+
+def test_a_model_that_fails_behind_a_program(house, script, folder):
+    """An answer without success, not an exception: what there was is in it."""
+    cut = {"text": "", "error": "cut"}
+    answer = fumehood.ask("x", script=script("raise ValueError('no')", *[cut] * 8), effort="low")
+    assert answer.success is False and answer.fault == {"code": "gone", "message": "cut"}
+    assert "cut" in answer.message and "ValueError" in answer.message
+    assert [program.status for program in answer.programs][:2] == ["error", "model"]
+    result = SLMCodeInterpreter(script=script("raise ValueError('no')", *[cut] * 8),
+                                effort="low").run("x")
+    assert {key: result[key] for key in LOST} == LOST and "cut" in result["message"]
+    assert result["programs"][0]["error"]["ename"] == "ValueError"
+    with pytest.raises(fumehood.GoneError, match="cut"):  # it has answered nothing
+        fumehood.ask("x", script=script(*[cut] * 8), effort="low")
+
+
+def test_options_are_on_no_command_line(house, script, tmp_path):
+    secret = "sesame-%d" % os.getpid()
+    workspace = tmp_path / (secret + "-\udcff")
+    workspace.mkdir()
+    with fumehood.start_ask(secret, script=script({"text": "", "delay_ms": 600000}), input=secret,
+                            expect=[secret, re.compile(secret)], asserts="'%s'" % secret,
+                            system="@" + secret, workspace=workspace) as asking:
+        first = next(iter(asking))
+        assert first["instruction"] == first["input"] == secret
+        assert [check["text"] for check in first["checks"]] == [
+            secret, "/%s/" % secret, "'%s'" % secret]
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/cmdline" % pid, "rb") as file:
+                    assert secret.encode() not in file.read()
+            except OSError:
+                pass
 
 
 # ------------------------------------------------------------------------------- run_code_safely
@@ -311,23 +345,45 @@ def test_config_yaml(tmp_path, monkeypatch):
         choose(None)
 
 
-@pytest.mark.parametrize("text, value", [
-    (CONFIG % "../a b/c", "../a b/c"), (CONFIG % "'it''s'", "it's"), (CONFIG % "a#b", "a#b"),
-    (CONFIG % "~", None), ("", None), ("path: x\n", None), ("\ufeffmodels:\r\n  code_interpreter:"
-                                                            "\r\n    path: x\r\n", "x"),
-    ("other:\n  code_interpreter:\n    path: no\n" + CONFIG % "yes", "yes"),
-    ("text: |\n  models:\n    code_interpreter:\n      path: no\n" + CONFIG % "yes", "yes"),
-    ("models:\n  code_interpreter: {path: x}\n", ValueError),
-    ("models:\n  code_interpreter:\n    - path: x\n", ValueError),
-    (CONFIG % "*anchor", ValueError), (CONFIG % "'open", ValueError),
-    (CONFIG % '"open', ValueError),
-])
-def test_the_reader_of_config_yaml(text, value):
-    if value is ValueError:
-        with pytest.raises(ValueError):
-            find_key(text)
-    else:
-        assert find_key(text.lstrip("\ufeff")) == value
+def test_the_reader_of_config_yaml(tmp_path):
+    """The cases that the reader of `fumehood slm` is tested by, too."""
+    cases = json.loads((fumehood_kit.ROOT / "test" / "data" / "config-yaml.json").read_text())
+    assert len(cases) > 50
+    file = tmp_path / "config.yaml"
+    for case in cases:
+        file.write_bytes(case["text"].encode())
+        if "line" in case:
+            with pytest.raises(fumehood.InvalidError, match=r"line %d\b" % case["line"]):
+                read_path(str(file))
+        else:
+            assert read_path(str(file)) == case["path"], case
+    for data in (b"a: \xff\n", b"models:\n\0"):
+        file.write_bytes(data)
+        with pytest.raises(fumehood.InvalidError):
+            read_path(str(file))
+
+
+def test_a_server_or_a_name_in_config_yaml(tmp_path, monkeypatch):
+    """As `fumehood slm` takes them (test/flow/test_slm.py)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SLM_CODE_INTERPRETER_CONFIG", raising=False)
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG % "http://127.0.0.1:9/v1")
+    assert choose(None) == {"url": "http://127.0.0.1:9/v1"}
+    config.write_text(CONFIG % "some-model")
+    assert choose(None) == {"model": "some-model"}
+    (tmp_path / "some-model").mkdir()
+    (tmp_path / "some-model" / "m.gguf").write_bytes(b"GGUF")
+    assert choose(None) == {"model": str(tmp_path / "some-model" / "m.gguf")}
+    for path in ("some/model", "other.gguf", "other.ONNX"):
+        config.write_text(CONFIG % path)
+        with pytest.raises(FileNotFoundError, match="not there"):
+            choose(None)
+    config.write_text("models:\n")
+    assert choose(None) == {}
+    monkeypatch.setenv("SLM_CODE_INTERPRETER_CONFIG", str(config))
+    with pytest.raises(fumehood.InvalidError, match="has no models.code_interpreter.path"):
+        choose(None)
 
 
 def test_variables_of_the_original(monkeypatch):

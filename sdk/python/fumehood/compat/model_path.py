@@ -7,14 +7,15 @@ config.yaml is looked for where the original did: $SLM_CODE_INTERPRETER_CONFIG, 
 ../config.yaml. One key of it counts, models.code_interpreter.path, relative to the file. A file
 that happens to lie there and has no such key is not ours; one whose key cannot be read is told of.
 Of YAML the reader knows what that key needs: nested mappings by indentation, comments, plain and
-quoted values.
+quoted values. `fumehood slm` has the same reader (src/serve/slm_config.c), and both are tested by
+one table of cases, test/data/config-yaml.json.
 """
 from __future__ import annotations
 
 import json
 import os
 import re
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from .. import errors
 from ..start import PathLike
@@ -23,7 +24,9 @@ CONFIG_VARIABLE = "SLM_CODE_INTERPRETER_CONFIG"
 KEY = ("models", "code_interpreter", "path")
 _CONFIG_BYTES_MAX = 1 << 20
 _FOLDERS_MAX = 2000  # that are looked at for a model
-_ENTRY = re.compile(r"""( *)("[^"]*"|'[^']*'|[^\s:#"'-][^:#]*?)\s*:(?:\s+(.*))?$""")
+_ENTRY = re.compile(r"""("[^"]*"|'[^']*'|(?!-[ \t])[^"':][^:]*?)[ \t]*:(?:[ \t]+(.*))?""", re.S)
+_QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')[ \t]*(?:#.*)?""", re.S)
+_DEPTH_MAX = 32
 _PART = re.compile(r"-(\d{5})-of-\d{5}\.gguf$", re.I)
 _ONNX = ("%s holds an ONNX model (genai_config.json), and Fumehood runs GGUF files: get one by "
          "`fumehood model pull`, or convert the original weights by llama.cpp's "
@@ -137,63 +140,72 @@ def read_path(path: str) -> Optional[str]:
 
 
 def find_key(text: str) -> Optional[str]:
-    """The value of KEY in YAML. Pure. Raises ValueError where YAML begins that it does not know, on
-    the way to the key; what else is in the file does not matter."""
-    above: List[Tuple[int, str]] = []  # (indentation, key) of the mappings that are open
-    for number, line in _lines(text):
-        indent = len(line) - len(line.lstrip(" "))
+    """The value of KEY in YAML; None: it is not there, null or empty. Pure. Raises ValueError where
+    YAML begins that it does not know, on the way to the key; what else is in the file does not
+    matter."""
+    above: List[Tuple[int, bool]] = []  # mappings that are open: indentation, on the way to the key
+    if "\0" in text:
+        raise ValueError("it has a NUL character")
+    for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
+        line = line.rstrip(" \t")
+        bare = line.lstrip(" ")
+        indent = len(line) - len(bare)
+        if bare.lstrip("\t ")[:1] in ("", "#"):
+            continue
+        if bare[0] == "\t":
+            raise ValueError("line %d is indented by a tab: YAML wants blanks" % number)
         while above and above[-1][0] >= indent:
             above.pop()
-        depth = len(above)
-        on_the_way = tuple(key for _, key in above) == KEY[:depth]
-        found = _ENTRY.match(line)
-        if found is None:
-            if depth and on_the_way:
-                raise ValueError("line %d: a key and a value, `key: value`, is expected" % number)
+        on_way = not above or above[-1][1]
+        found = _ENTRY.fullmatch(bare)
+        if found is None:  # an item of a list, a part of a text, the beginning of a document
+            if above and on_way:
+                raise ValueError("line %d: a key and its value, `key: value`, is expected" % number)
             continue
-        key = found[2].strip("\"'")
-        value = found[3] or ""
-        if not on_the_way or depth >= len(KEY) or key != KEY[depth] or (depth == 0 and indent):
-            if not value:
-                above.append((indent, "\0" + key))  # a mapping that is not on the way
+        if len(above) == _DEPTH_MAX:
+            raise ValueError("line %d is nested too deeply" % number)
+        key, value = found[1], (found[2] or "").lstrip(" \t")
+        if key[0] in "\"'":
+            key = key[1:-1]
+        on_way = on_way and len(above) < len(KEY) and key == KEY[len(above)]
+        if on_way and len(above) == len(KEY) - 1:
+            made = _value(value, number)
+            if made is not None:
+                return made
             continue
-        if depth == len(KEY) - 1:
-            return _value(value, number)
-        if value:
+        if on_way and value[:1] not in ("", "#"):
             raise ValueError("line %d: write what is in `%s` on lines of its own, indented"
                              % (number, key))
-        above.append((indent, key))
+        above.append((indent, on_way))
     return None
 
 
-def _lines(text: str) -> Iterator[Tuple[int, str]]:
-    """The lines that say something, without comments."""
-    for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
-        bare = re.sub(r"""^((?:[^'"#]|(?<!\s)#|"[^"]*"|'[^']*')*)(?:(?<=\s)|^)#.*$""", r"\1",
-                      line).rstrip()
-        if not bare or bare in ("---", "...") or bare.startswith("%"):
-            continue
-        if "\t" in bare[:len(bare) - len(bare.lstrip())]:
-            raise ValueError("line %d is indented by a tab: YAML wants blanks" % number)
-        yield number, bare
-
-
 def _value(value: str, number: int) -> Optional[str]:
-    value = value.strip()
-    if value in ("", "~", "null", "Null", "NULL"):
+    if value[:1] in ("", "#"):
         return None
-    if value[0] == '"':
-        try:
-            made = json.loads(value)
-        except ValueError:
-            made = None
-        if not isinstance(made, str):
-            raise ValueError("line %d: the quotes do not close" % number)
-        return made
-    if value[0] == "'":
-        if not re.fullmatch(r"'(?:[^']|'')*'", value):
-            raise ValueError("line %d: the quotes do not close" % number)
-        return value[1:-1].replace("''", "'")
-    if value[0] in "&*!|>{[@`%":
+    if value[0] in "\"'":
+        quoted = _QUOTED.fullmatch(value)
+        if quoted is None:
+            raise ValueError("line %d: the quotes do not close, or text is behind them" % number)
+        value = _unquoted(quoted[1], number)
+    elif value[0] in "&*!|>{[@`%":
         raise ValueError("line %d: write the path as plain or quoted text" % number)
-    return value
+    else:
+        value = re.sub(r"[ \t]+#.*", "", value, flags=re.S)
+        if value in ("~", "null", "Null", "NULL"):
+            return None
+    if any(character < " " for character in value):
+        raise ValueError("line %d: the path has a control character" % number)
+    return value or None
+
+
+def _unquoted(text: str, number: int) -> str:
+    if text[0] == "'":
+        return text[1:-1].replace("''", "'")
+    try:
+        made = json.loads(text)
+        made.encode()
+    except ValueError:
+        raise ValueError("line %d: this escape is not known here: write the path in single quotes"
+                         % number) from None
+    return str(made)
