@@ -9,6 +9,7 @@ import time
 import pytest
 
 from fumehood_kit import WAIT_S
+from process_kit import children, read_proc
 from serve_kit import Daemon
 
 GOOD = "```python\nprint(6 * 7)\n```"
@@ -200,9 +201,9 @@ def test_nothing_of_a_body_is_on_a_command_line(daemon, tmp_path):
             assert next(lines)["seed"] == 7  # it is being asked now
             seen = [text for text in commands() if secret in text]
             assert not seen
-            asked = [text for text in commands() if text.startswith("ask\0--json\0")]
-            assert asked == ["ask\0--json\0--options=/proc/self/fd/3\0"
-                             "--system=@/proc/self/fd/4\0-\0"]
+            asked = [read_proc(pid, "cmdline") for pid in children(daemon.process.pid)]
+            assert asked == [b"ask\0--json\0--options=/proc/self/fd/3\0"
+                             b"--system=@/proc/self/fd/4\0-\0"]
     daemon.until("its end", lambda: asks(daemon)[1] == 0)
 
 
