@@ -386,14 +386,21 @@ def test_hosts(home, tmp_path):
     assert run(home, "--allow-net", "not a host", "--", "true").status == USAGE
 
 
+def proxies(rule):
+    return [pid for pid in pids()
+            if read_proc(pid, "cmdline").split(b"\0")[:-1] == [b"fumehood-proxy", rule.encode()]]
+
+
 def test_hosts_end_with_us(home):
     """Killed, it leaves neither the program nor the proxy."""
     rule = "ends-with-us.example:443"
     ours = home.popen("sandbox", "run", "--allow-net", rule, "--", "sh", "-c",
                       "echo ready; exec sleep 3333", stdout=subprocess.PIPE)
     assert ours.stdout.readline() == b"ready\n"
-    proxy, = [pid for pid in pids() if read_proc(pid, "cmdline").split(b"\0")[:-1] ==
-              [b"fumehood-proxy", rule.encode()]]
+    until = time.monotonic() + WAIT_S
+    while not proxies(rule):  # it begins beside the program, which waits for it when it connects
+        assert time.monotonic() < until
+    proxy, = proxies(rule)
     ours.kill()
     ours.communicate()
     assert wait_gone(proxy)
