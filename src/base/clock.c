@@ -42,6 +42,15 @@ int64_t clock_monotonic_us(void)
 	return read_clock(CLOCK_MONOTONIC);
 }
 
+int64_t clock_left_ms(int64_t deadline_us, int64_t most_ms)
+{
+	int64_t left_us = deadline_us - clock_monotonic_us();
+
+	if (!deadline_us || left_us / 1000 >= most_ms)
+		return most_ms;
+	return left_us > 0 ? left_us / 1000 + 1 : 0;
+}
+
 /* Rounds towards minus infinity; b > 0. */
 static int64_t floor_div(int64_t a, int64_t b)
 {

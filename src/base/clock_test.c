@@ -120,12 +120,23 @@ static void test_clocks(void **state)
 	assert_true(clock_wall_us() < clock_parse("2999-01-01T00:00:00.000000Z"));
 }
 
+static void test_time_left(void **state)
+{
+	int64_t now_us = clock_monotonic_us(), left_ms = clock_left_ms(now_us + 60000000, 100000);
+
+	(void)state;
+	assert_int_equal(clock_left_ms(0, 100), 100);
+	assert_int_equal(clock_left_ms(now_us - 1, 100), 0);
+	assert_int_equal(clock_left_ms(now_us + 60000000, 100), 100);
+	assert_true(left_ms > 0 && left_ms <= 60001);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_known),	  cmocka_unit_test(test_clamped),
 		cmocka_unit_test(test_every_day), cmocka_unit_test(test_bad_texts),
-		cmocka_unit_test(test_clocks),
+		cmocka_unit_test(test_clocks),	  cmocka_unit_test(test_time_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

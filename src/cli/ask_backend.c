@@ -13,16 +13,6 @@
 
 enum { LOADING_TRIES = 60, LOADING_WAIT_MS = 1000 };
 
-static int wait_to_ask_again_ms(const struct ask_patience *patience)
-{
-	int64_t deadline_us = patience->deadline_us ? *patience->deadline_us : 0;
-	int64_t left_us = deadline_us - clock_monotonic_us();
-
-	if (!deadline_us || left_us / 1000 >= LOADING_WAIT_MS)
-		return LOADING_WAIT_MS;
-	return left_us > 0 ? (int)(left_us / 1000) + 1 : 0;
-}
-
 static struct backend *openai_new(const char *url, const char *model, const char *key_env,
 				  const struct ask_patience *patience, struct err *err)
 {
@@ -42,7 +32,8 @@ static struct backend *openai_new(const char *url, const char *model, const char
 	/* A server that is just loading its model is waited for. */
 	for (unsigned i = 0; i < LOADING_TRIES; i++) {
 		struct pollfd cancelled = {.fd = patience->cancel_fd, .events = POLLIN};
-		int wait_ms = wait_to_ask_again_ms(patience);
+		int64_t deadline_us = patience->deadline_us ? *patience->deadline_us : 0;
+		int wait_ms = (int)clock_left_ms(deadline_us, LOADING_WAIT_MS);
 
 		backend = backend_openai_new(&params, &why);
 		if (backend || why.code != ERR_BUSY)

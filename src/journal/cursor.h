@@ -33,7 +33,7 @@ struct cursor *cursor_open(int dirfd, uint64_t since, struct err *err);
 void cursor_free(struct cursor *cursor);
 
 /* As if opened behind event `seq`, by one who has written event seq + 1, or is about to, and knows
- * that it begins at byte `offset` (journal_offset()): one read instead of a search. What lies there
+ * that it begins at byte `offset` (journal_place()): one read instead of a search. What lies there
  * is looked at: when it is another event, `seq` is searched for as cursor_open() does. */
 int cursor_go(struct cursor *cursor, uint64_t seq, uint64_t offset, struct err *err);
 

@@ -139,12 +139,7 @@ const char *lease_socket(const struct lease *lease)
 /* Of `most_ms` as much as there is before the deadline. */
 static int64_t time_left_ms(const struct lease *lease, int64_t most_ms)
 {
-	int64_t deadline_us = lease->deadline_us ? *lease->deadline_us : 0;
-	int64_t left_us = deadline_us - clock_monotonic_us();
-
-	if (!deadline_us || left_us / 1000 >= most_ms)
-		return most_ms;
-	return left_us > 0 ? left_us / 1000 + 1 : 0;
+	return clock_left_ms(lease->deadline_us ? *lease->deadline_us : 0, most_ms);
 }
 
 static bool is_late(const struct lease *lease)
